@@ -1,0 +1,176 @@
+"""`tfrds.json`, the record of a build: canonical JSON whose sha256 is the dataset's digest.
+
+`write/dataset.py` makes it, everything that opens a dataset reads and checks it first. FORMAT.md
+lists its content.
+"""
+
+import dataclasses
+import hashlib
+import json
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from tfrds.disk.layout import RECORD_FILE, SplitFiles
+from tfrds.errors import DatasetError
+from tfrds.spec import check_split_name
+
+FORMAT = "1.0"
+
+# The first tfrds that reads this format: named to whoever opens a dataset that their tfrds does not
+# know.
+READABLE_BY = "0.1.0"
+
+# How stored bytes become pixels: JPEG by DCT method INTEGER_ACCURATE with fancy upsampling, PNG as
+# it is, resize by TensorFlow's bilinear without antialiasing. Pixels of an old dataset never
+# change: another way gets another number.
+DECODE = 1
+
+# A record holds about 200 bytes a shard: 99,999 shards stay under this, and nobody's memory is
+# filled by a file.
+_MAX_BYTES = 64 * 2**20
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BuildRecord:
+    """What a reader needs to know of `tfrds.json`, checked.
+
+    Attributes:
+      directory: where the dataset lies.
+      content: the whole record, as parsed.
+      digest: sha256 of the file, in hexadecimal digits.
+    """
+
+    directory: pathlib.Path
+    content: Mapping[str, Any]
+    digest: str
+
+    @property
+    def name(self) -> str:
+        """The dataset's name."""
+        return str(self.content["name"])
+
+    @property
+    def version(self) -> str:
+        """The dataset's version, "major.minor.patch"."""
+        return str(self.content["version"])
+
+    @property
+    def image_shape(self) -> tuple[int | None, int | None, int]:
+        """(height, width, channels) of every image when read.
+
+        Height and width None where they vary.
+        """
+        height, width, channels = self.content["image"]["shape"]
+        return height, width, channels
+
+    @property
+    def splits(self) -> list[str]:
+        """The splits' names, in TFDS's order."""
+        return list(self.content["splits"])
+
+    def split_files(self, split: str) -> SplitFiles:
+        """Returns the paths of a split's files."""
+        return SplitFiles(self.directory, self.name, split)
+
+    def shards(self, split: str) -> list[tuple[pathlib.Path, int, int]]:
+        """Returns (path, bytes, records) of each shard of `split`."""
+        files, shards = self.split_files(split), self.content["splits"][split]["shards"]
+        return [
+            (files.shard(number, len(shards)), int(shard["bytes"]), int(shard["records"]))
+            for number, shard in enumerate(shards)
+        ]
+
+
+def canonical_json(content: Mapping[str, Any]) -> bytes:
+    """Returns `content` as the same bytes everywhere.
+
+    Sorted keys, ASCII, no white space, one line break at the end.
+    """
+    text = json.dumps(
+        content, sort_keys=True, ensure_ascii=True, allow_nan=False, separators=(",", ":")
+    )
+    return text.encode("ascii") + b"\n"
+
+
+def write_build_record(directory: pathlib.Path, content: Mapping[str, Any]) -> None:
+    """Writes `content` as `tfrds.json`."""
+    (directory / RECORD_FILE).write_bytes(canonical_json(content))
+
+
+def read_build_record(directory: pathlib.Path) -> BuildRecord:
+    """Reads and checks `tfrds.json`.
+
+    Raises:
+      DatasetError: missing, not JSON, of an unknown format, or without what a reader needs.
+    """
+    path = directory / RECORD_FILE
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise DatasetError(
+                f"{path}: larger than {_MAX_BYTES:,} bytes, so not a record of tfrds."
+            )
+        data = path.read_bytes()
+        content = json.loads(data)
+    except FileNotFoundError as error:
+        raise DatasetError(
+            f"{directory}: no dataset of tfrds, {RECORD_FILE} is missing."
+        ) from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise DatasetError(
+            f"{path}: cannot be read: {error}. Copy or build the dataset again."
+        ) from error
+    _check(path, content)
+    return BuildRecord(
+        directory=directory, content=content, digest=hashlib.sha256(data).hexdigest()
+    )
+
+
+def _check(path: pathlib.Path, content: Any) -> None:
+    if not isinstance(content, dict):
+        raise DatasetError(f"{path}: expected a JSON object, found {type(content).__name__}.")
+    major = str(content.get("format", "")).split(".")[0]
+    requires = content.get("requires")
+    if major != FORMAT.split(".")[0] or requires != []:
+        raise DatasetError(
+            f"{path}: expected format {FORMAT} without requirements, found format "
+            f"{content.get('format')!r} that "
+            f"requires {requires!r}. Install tfrds "
+            f"{content.get('readable_by', 'in a newer version')} or newer."
+        )
+    try:
+        valid = (
+            isinstance(content["name"], str)
+            and not {"/", "\0"} & set(content["name"])
+            and isinstance(content["version"], str)
+            and content["decode"] == DECODE
+            and content["image"]["encoding"] in ("raw", "jpeg", "original")
+            and _is_shape(content["image"]["shape"])
+            and all(isinstance(content[part]["key"], str) for part in ("image", "label"))
+            and all(_is_split(name, split) for name, split in content["splits"].items())
+        )
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise DatasetError(
+            f"{path}: incomplete: {error!r}. Copy or build the dataset again."
+        ) from error
+    if not valid:
+        raise DatasetError(
+            f"{path}: holds values that tfrds never writes. Copy or build the dataset again."
+        )
+
+
+def _is_shape(shape: list[Any]) -> bool:
+    return (
+        len(shape) == 3
+        and all(side is None or (type(side) is int and side > 0) for side in shape[:2])
+        and (type(shape[2]) is int and shape[2] > 0)
+    )
+
+
+def _is_split(name: str, split: Mapping[str, Any]) -> bool:
+    check_split_name(name)
+    shards = split["shards"]
+    return len(shards) > 0 and all(
+        type(shard["bytes"]) is int and type(shard["records"]) is int and shard["records"] > 0
+        for shard in shards
+    )

@@ -1,0 +1,80 @@
+"""The record index of a split.
+
+One 64-byte row an example, in record order, as a memory-mapped `.npy` file.
+
+Written by `write/dataset.py`, read by `read/fetch.py` and the tools. It says where each record and
+the image inside it lie, so that any example is one copy away; it can be rebuilt from the shards.
+"""
+
+import pathlib
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfrds.errors import DatasetError
+
+RAW, JPEG, PNG = 1, 2, 3
+ENCODING_NAMES = {RAW: "raw", JPEG: "jpeg", PNG: "png"}
+
+NO_LABEL = -1
+
+# Fields are found by name, so that a later version can use the reserved bytes. FORMAT.md explains
+# each.
+ROW = np.dtype(
+    [
+        ("offset", "<u8"),
+        ("length", "<u4"),
+        ("image_offset", "<u4"),
+        ("image_length", "<u4"),
+        ("height", "<u4"),
+        ("width", "<u4"),
+        ("label", "<i4"),
+        ("encoding", "u1"),
+        ("channels", "u1"),
+        ("flags", "<u2"),
+        ("content", "V16"),
+        ("reserved", "V12"),
+    ]
+)
+
+Rows: TypeAlias = NDArray[Any]
+
+
+def write_array(path: pathlib.Path, array: NDArray[Any]) -> None:
+    """Writes `array` as `.npy`, format version 1.0: the same bytes for the same values."""
+    with path.open("wb") as file:
+        np.lib.format.write_array(file, array, version=(1, 0), allow_pickle=False)
+
+
+def map_array(path: pathlib.Path, dtype: np.dtype[Any], length: int | None) -> NDArray[Any]:
+    """Maps a one-dimensional `.npy` file of `dtype`, read-only; touches only its header.
+
+    Raises:
+      DatasetError: missing, cut off, not such a file, or not `length` elements (None: any length).
+    """
+    try:
+        array = np.lib.format.open_memmap(path, mode="r")
+    except Exception as error:  # of a damaged header numpy raises almost anything
+        raise DatasetError(
+            f"{path}: cannot be opened as an array of {dtype}: {error}. Build the dataset again, "
+            "or copy it again."
+        ) from error
+    if array.dtype != dtype or array.ndim != 1 or (length is not None and len(array) != length):
+        expected = "any number of" if length is None else f"{length:,}"
+        raise DatasetError(
+            f"{path}: expected {expected} elements of {dtype}, found {array.shape} of "
+            f"{array.dtype}. "
+            "Build the dataset again, or copy it again."
+        )
+    return array
+
+
+def open_index(path: pathlib.Path, shard_lengths: Sequence[int]) -> Rows:
+    """Maps the index of a split whose shards hold `shard_lengths` records.
+
+    Raises:
+      DatasetError: missing, damaged, or of another number of records.
+    """
+    return map_array(path, ROW, sum(shard_lengths))

@@ -1,0 +1,100 @@
+"""The keys of examples as two arrays, one blob and its offsets, so that millions cost little.
+
+Sources make them, the plan orders them, `write/dataset.py` stores them, `read/` maps them when keys
+are asked for.
+"""
+
+import itertools
+import pathlib
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfrds.disk.index import map_array, write_array
+from tfrds.errors import DatasetError
+
+# Gathering needs eight bytes of positions a byte of key: in blocks, a million keys stay within a
+# few megabytes.
+_BLOCK = 16_384
+
+
+class Keys:
+    """An immutable sequence of byte strings: UTF-8 keys, or native paths of files.
+
+    Attributes:
+      blob: uint8 [total bytes], all keys one after the other.
+      offsets: uint64 [num keys + 1], where each key starts; the last is the end.
+    """
+
+    def __init__(self, blob: NDArray[np.uint8], offsets: NDArray[np.uint64]) -> None:
+        self.blob = blob
+        self.offsets = offsets
+
+    @classmethod
+    def from_iterable(cls, keys: Iterable[bytes]) -> "Keys":
+        """Collects `keys`, in constant memory beyond their bytes and one offset each."""
+        blob = bytearray()
+        ends = [0]
+        for key in keys:
+            blob += key
+            ends.append(len(blob))
+        return cls(np.frombuffer(bytes(blob), np.uint8), np.array(ends, "<u8"))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, position: int) -> bytes:
+        start, end = int(self.offsets[position]), int(self.offsets[position + 1])
+        if not start <= end <= len(self.blob):
+            raise DatasetError(
+                f"key {position}: the offsets {start} to {end} are outside of the "
+                f"{len(self.blob):,} bytes of keys. "
+                "Build the dataset again, or copy it again."
+            )
+        return self.blob[start:end].tobytes()
+
+    def __iter__(self) -> Iterator[bytes]:
+        blob = self.blob.tobytes()
+        ends = self.offsets.tolist()
+        for start, end in itertools.pairwise(ends):
+            yield blob[start:end]
+
+    def take(self, rows: NDArray[np.int64]) -> "Keys":
+        """Returns the keys at `rows`, in that order."""
+        lengths = np.diff(self.offsets)[rows]
+        offsets = np.zeros(len(rows) + 1, "<u8")
+        np.cumsum(lengths, out=offsets[1:])
+        blob = np.empty(int(offsets[-1]), np.uint8)
+        for first in range(0, len(rows), _BLOCK):
+            block = slice(first, first + _BLOCK)
+            sizes = lengths[block].astype(np.int64)
+            # The position of each byte: its key's start, plus how far into the key it is.
+            into_key = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+            source = np.repeat(self.offsets[rows[block]].astype(np.int64), sizes) + into_key
+            start = int(offsets[first])
+            blob[start : start + len(source)] = self.blob[source]
+        return Keys(blob, offsets)
+
+
+def write_keys(keys: Keys, blob_path: pathlib.Path, offsets_path: pathlib.Path) -> None:
+    """Stores `keys` as two `.npy` files."""
+    write_array(blob_path, keys.blob)
+    write_array(offsets_path, keys.offsets)
+
+
+def open_keys(blob_path: pathlib.Path, offsets_path: pathlib.Path, num_examples: int) -> Keys:
+    """Maps the keys of a split; reads only the headers and the last offset.
+
+    Raises:
+      DatasetError: a file is missing or damaged, or the two do not fit each other or the split.
+    """
+    offsets = map_array(offsets_path, np.dtype("<u8"), num_examples + 1)
+    blob = map_array(blob_path, np.dtype("u1"), None)
+    if int(offsets[-1]) != len(blob):
+        raise DatasetError(
+            f"{blob_path}: expected {int(offsets[-1]):,} bytes of keys by {offsets_path.name}, "
+            f"found {len(blob):,}. "
+            "Build the dataset again, or copy it again."
+        )
+    return Keys(blob, offsets)

@@ -1,0 +1,102 @@
+"""The names of a dataset's files, and of datasets: `<data_dir>/<name>[/<config>]/<version>/<file>`.
+
+Everybody who writes or reads a dataset asks here for paths; none is ever taken from a file's
+content.
+"""
+
+import dataclasses
+import pathlib
+import re
+from collections.abc import Iterator
+
+RECORD_FILE = "tfrds.json"
+FEATURES_FILE = "features.json"
+INFO_FILE = "dataset_info.json"
+SKIPPED_FILE = "skipped.jsonl"
+
+_VERSION_DIR = re.compile(r"(\d+)\.(\d+)\.(\d+)", re.ASCII)
+
+
+@dataclasses.dataclass(frozen=True)
+class SplitFiles:
+    """The paths of one split's files.
+
+    Attributes:
+      directory: of the dataset's version.
+      name: of the dataset.
+      split: the split's name.
+    """
+
+    directory: pathlib.Path
+    name: str
+    split: str
+
+    def shard(self, shard_index: int, num_shards: int) -> pathlib.Path:
+        """Returns the path of one shard. Source: TFDS's `ShardedFileTemplate`."""
+        return self.directory / (
+            f"{self.name}-{self.split}.tfrecord-{shard_index:05d}-of-{num_shards:05d}"
+        )
+
+    @property
+    def index(self) -> pathlib.Path:
+        """The record index."""
+        return self.directory / f"{self.name}-{self.split}.index.npy"
+
+    @property
+    def keys(self) -> pathlib.Path:
+        """All keys, one after the other."""
+        return self.directory / f"{self.name}-{self.split}.keys.npy"
+
+    @property
+    def key_offsets(self) -> pathlib.Path:
+        """Where each key starts."""
+        return self.directory / f"{self.name}-{self.split}.key_offsets.npy"
+
+
+def class_names_file(directory: pathlib.Path, label_key: str) -> pathlib.Path:
+    """Returns the path of the class names, one a line.
+
+    Source: TFDS's `ClassLabel.save_metadata`.
+    """
+    return directory / f"{label_key}.labels.txt"
+
+
+def is_dataset(directory: pathlib.Path) -> bool:
+    """Whether a finished tfrds dataset lies in `directory`.
+
+    An empty or foreign directory is none.
+    """
+    return all((directory / file).is_file() for file in (RECORD_FILE, FEATURES_FILE, INFO_FILE))
+
+
+def parse_version(name: str) -> tuple[int, int, int] | None:
+    """Returns (major, minor, patch) of a version directory's name, None for any other name."""
+    match = _VERSION_DIR.fullmatch(name)
+    return (int(match[1]), int(match[2]), int(match[3])) if match else None
+
+
+def find_versions(directory: pathlib.Path) -> list[str]:
+    """Returns the versions of tfrds datasets directly below `directory`, the highest last."""
+    versions = []
+    for child in _folders(directory):
+        version = parse_version(child.name)
+        if version and is_dataset(child):
+            versions.append((version, child.name))
+    return [name for _, name in sorted(versions)]
+
+
+def find_configs(directory: pathlib.Path) -> list[str]:
+    """Returns the configurations below a dataset's directory that hold at least one version."""
+    return sorted(
+        child.name
+        for child in _folders(directory)
+        if not parse_version(child.name) and not child.name.startswith(".") and find_versions(child)
+    )
+
+
+def _folders(directory: pathlib.Path) -> Iterator[pathlib.Path]:
+    try:
+        children = list(directory.iterdir())
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return
+    yield from (child for child in children if child.is_dir())
