@@ -1,0 +1,198 @@
+"""Turns one image into the bytes that are stored: checked, normalised, encoded.
+
+Gets the bytes of a file or an array, and the dataset's `ImageSpec`; gives `EncodedImage`, which
+`write/shards.py` puts into a record. Reading knows only raw pixels, JPEG and 8-bit PNG, so a file
+passes unchanged where it is one of these and TensorFlow decodes it to the very pixels that
+`write/pixels.py` gives, as it does with `decode_jpeg(dct_method="INTEGER_ACCURATE")`.
+"""
+
+import dataclasses
+import io
+from typing import Any
+
+import numpy as np
+import PIL
+from numpy.typing import NDArray
+from PIL import Image, features
+
+from tfrds.disk.index import JPEG, PNG, RAW
+from tfrds.errors import EncodeError
+from tfrds.geometry import shrink_size
+from tfrds.spec import ImageSpec
+from tfrds.write.check import (
+    SNIFF_BYTES,
+    check_size,
+    jpeg_fault,
+    load_image,
+    open_image,
+    pillow_errors,
+    png_kind,
+    read_orientation,
+    sniff,
+)
+from tfrds.write.pixels import (
+    array_image,
+    normalise,
+    resize_array,
+    resize_image,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class EncodedImage:
+    """One image as it is stored.
+
+    Attributes:
+      data: uint8 [height, width, channels] for RAW, else a JPEG or PNG file.
+      height: of the stored pixels.
+      width: of the stored pixels.
+      channels: of the stored pixels: 1 for a gray file that passed unchanged, also where the
+        dataset has 3.
+      encoding: RAW, JPEG or PNG.
+      repaired: libjpeg's complaint about a JPEG of which the pixels that Pillow decodes are stored
+        instead; else None.
+      reencoded: whether `data` depends on the version of our JPEG or PNG encoder.
+    """
+
+    data: bytes
+    height: int
+    width: int
+    channels: int
+    encoding: int
+    repaired: str | None
+    reencoded: bool
+
+
+def encode_image(image: bytes | NDArray[Any], spec: ImageSpec) -> EncodedImage:
+    """Returns what is stored of one image.
+
+    Args:
+      image: the bytes of a file, or an array: uint8 [height, width] or [height, width, channels].
+      spec: of the dataset. Its channels are 1 or 3; any number for raw arrays that have it.
+
+    Raises:
+      EncodeError: cannot be stored as asked. The message gives the reason; the caller, who knows
+        the file's name, adds it.
+    """
+    if isinstance(image, np.ndarray):
+        return _encode_array(image, spec)
+    if isinstance(image, bytes):
+        return _encode_file(image, spec)
+    raise EncodeError(f"expected the bytes of a file or a NumPy array, got {type(image).__name__}.")
+
+
+def encoder_versions() -> dict[str, str]:
+    """Returns the versions that decide the bytes of re-encoded images, by library.
+
+    The pixels of a JPEG hang on libjpeg-turbo; those of a PNG do not, but its bytes hang on zlib or
+    zlib-ng, whichever Pillow was built with.
+    """
+    versions = {name: features.version(name) for name in ("libjpeg_turbo", "zlib", "zlib_ng")}
+    found = {name: version for name, version in versions.items() if version}
+    return {"pillow": PIL.__version__, **found}
+
+
+def _encode_file(data: bytes, spec: ImageSpec) -> EncodedImage:
+    _check_channels(spec.channels, "images from files")
+    opened = open_image(data)
+    kind = sniff(data[:SNIFF_BYTES])
+    orientation = read_orientation(opened, data)
+    fault = jpeg_fault(data) if kind == "jpeg" else None
+    is_readable = orientation == 1 and _has_mode(opened, spec.channels)
+    is_kept = spec.encoding == "original" and is_readable and fault is None
+    if is_kept and kind == "jpeg":
+        return _pass_through(data, opened, JPEG)
+    decoded = load_image(data, fault)
+    if is_kept and kind == "png" and _is_plain_png(opened, data):
+        return _pass_through(data, opened, PNG)
+    pixels = normalise(decoded, spec.channels, spec.background, orientation)
+    return _store(pixels, spec, repaired=fault)
+
+
+def _has_mode(image: Image.Image, channels: int) -> bool:
+    # TensorFlow makes three channels of gray as Pillow does, but gray of three with other rounding.
+    return image.mode == "L" or (image.mode == "RGB" and channels == 3)
+
+
+def _is_plain_png(image: Image.Image, data: bytes) -> bool:
+    return png_kind(data) in ((8, 0), (8, 2)) and "transparency" not in image.info
+
+
+def _pass_through(data: bytes, opened: Image.Image, encoding: int) -> EncodedImage:
+    return EncodedImage(
+        data,
+        opened.height,
+        opened.width,
+        channels=len(opened.getbands()),
+        encoding=encoding,
+        repaired=None,
+        reencoded=False,
+    )
+
+
+def _encode_array(array: NDArray[Any], spec: ImageSpec) -> EncodedImage:
+    if array.dtype != np.uint8 or array.ndim not in (2, 3):
+        raise EncodeError(
+            "expected an array of uint8 [height, width] or [height, width, channels], got "
+            f"{array.dtype} {list(array.shape)}. Scale it to 0..255 and convert it to uint8."
+        )
+    height, width = array.shape[:2]
+    check_size(height, width)
+    channels = 1 if array.ndim == 2 else array.shape[2]
+    if spec.encoding == "raw" and channels == spec.channels:
+        size = spec.image_size or (height, width)
+        if size == (height, width):
+            return _raw(array.tobytes(), height, width, spec)
+        if channels not in (1, 3):
+            array = resize_array(array, size, spec.resize, spec.background)
+            return _raw(array.tobytes(), size[0], size[1], spec)
+    _check_channels(spec.channels, f"an array of {channels} channels")
+    if not 1 <= channels <= 4:
+        raise EncodeError(
+            f"expected an array of {spec.channels} channels, or of 1 to 4 to convert, got "
+            f"{channels}."
+        )
+    return _store(normalise(array_image(array), spec.channels, spec.background), spec)
+
+
+def _store(image: Image.Image, spec: ImageSpec, repaired: str | None = None) -> EncodedImage:
+    if spec.encoding == "raw":
+        if spec.image_size is not None:
+            image = resize_image(image, spec.image_size, spec.resize, spec.background)
+        return _raw(image.tobytes(), image.height, image.width, spec, repaired)
+    if spec.encoding == "jpeg" and spec.store_size is not None:
+        image = resize_image(image, shrink_size(image.height, image.width, spec.store_size))
+    file = io.BytesIO()
+    if spec.encoding == "jpeg":
+        with pillow_errors("cannot be stored as JPEG"):
+            image.save(file, "JPEG", quality=spec.jpeg_quality)
+    else:
+        with pillow_errors("cannot be stored as PNG"):
+            image.save(file, "PNG")
+    return EncodedImage(
+        file.getvalue(),
+        image.height,
+        image.width,
+        channels=spec.channels,
+        encoding=JPEG if spec.encoding == "jpeg" else PNG,
+        repaired=repaired,
+        reencoded=True,
+    )
+
+
+def _raw(
+    pixels: bytes, height: int, width: int, spec: ImageSpec, repaired: str | None = None
+) -> EncodedImage:
+    if spec.shape_from is not None and (height, width) != spec.shape_from:
+        raise EncodeError(
+            f"size (height, width): raw images need one, expected {spec.shape_from}, got "
+            f'{(height, width)}. Pass image_size={spec.shape_from}, or encoding="original".'
+        )
+    return EncodedImage(pixels, height, width, spec.channels, RAW, repaired, reencoded=False)
+
+
+def _check_channels(channels: int, what: str) -> None:
+    if channels not in (1, 3):
+        raise EncodeError(
+            f"channels: {what} can be stored with 1 or 3 channels, got channels={channels}."
+        )

@@ -1,0 +1,147 @@
+"""Images and labels as arrays: numpy in memory, or memory-mapped `.npy` files.
+
+Gets uint8 images and integer or string labels, gives references whose keys are zero-padded row
+numbers.
+"""
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tfrds.disk.keys import Keys
+from tfrds.errors import SourceError
+from tfrds.write.sources.base import References, check_distinct, clean_class_name
+
+# Labels are int32 in the index; more classes than this are a mistake such as labels that are
+# identifiers.
+_MAX_CLASSES = 10_000_000
+
+
+class Arrays:
+    """Labelled images in arrays of the same length.
+
+    Args:
+      images: uint8 [n, height, width] or [n, height, width, channels], 0..255, or the path of a
+        `.npy` file of such an array, which is mapped and not read whole.
+      labels: [n], integers from 0 (the numbers of the classes) or strings (the names of the
+        classes), or the path of a `.npy` file.
+
+    Raises:
+      SourceError: wrong type, shape or length, or a label that is negative or no whole number.
+    """
+
+    kind = "arrays"
+    is_in_memory = True
+
+    def __init__(
+        self, images: ArrayLike | os.PathLike[str] | str, labels: ArrayLike | os.PathLike[str] | str
+    ) -> None:
+        self._images = _open(images, "images")
+        self._labels = _open(labels, "labels")
+        if self._images.dtype != np.uint8 or self._images.ndim not in (3, 4):
+            raise SourceError(
+                "images: expected uint8 [n, height, width] or [n, height, width, channels], got "
+                f"{self._images.dtype} {list(self._images.shape)}. Scale and cast to 0..255 first."
+            )
+        if 0 in self._images.shape[1:]:
+            raise SourceError(
+                f"images: expected sides of at least 1, got the shape {list(self._images.shape)}."
+            )
+        if self._labels.ndim != 1 or len(self._labels) != len(self._images):
+            raise SourceError(
+                f"labels: expected one label for each of the {len(self._images):,} images, got the "
+                "shape "
+                f"{list(self._labels.shape)}."
+            )
+
+    def scan(self) -> References:
+        """Returns references in the order of the arrays."""
+        count = len(self._images)
+        labels, class_names, numbered = _classes(self._labels)
+        shape = self._images.shape[1:]
+        height, width, channels = shape if len(shape) == 3 else (*shape, 1)
+        return References(
+            keys=_numbers(count),
+            labels=labels,
+            class_names=class_names,
+            has_numbered_classes=numbered,
+            sizes=np.full(count, height * width * channels, np.int64),
+            shape=(height, width, channels),
+        )
+
+    def inputs(self, rows: NDArray[np.int64]) -> "_ArrayInputs":
+        """Returns the images at `rows`; copied out when the object is pickled, not before."""
+        return _ArrayInputs(self._images, rows, rows)
+
+
+class _ArrayInputs:
+    """Images at `positions` of an array; `rows` are their numbers as the user knows them."""
+
+    def __init__(
+        self, images: NDArray[np.uint8], positions: NDArray[np.int64], rows: NDArray[np.int64]
+    ) -> None:
+        self._images = images
+        self._positions = positions
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A worker needs the shard's own images only; a mapped file would otherwise travel whole.
+        own = np.asarray(self._images[self._positions])
+        return _ArrayInputs, (own, np.arange(len(own)), self._rows)
+
+    def name(self, position: int) -> str:
+        return f"images[{self._rows[position]}]"
+
+    def read(self, position: int) -> NDArray[np.uint8]:
+        image: NDArray[np.uint8] = self._images[self._positions[position]]
+        return image
+
+
+def _open(values: Any, field: str) -> NDArray[Any]:
+    if isinstance(values, str | os.PathLike):
+        try:
+            return np.lib.format.open_memmap(os.fspath(values), mode="r")
+        except Exception as error:  # of a damaged header numpy raises almost anything
+            raise SourceError(
+                f"{field}: {os.fspath(values)} cannot be mapped as a .npy file: {error}."
+            ) from error
+    return np.asarray(values)
+
+
+def _numbers(count: int) -> Keys:
+    digits = len(str(max(count - 1, 0)))
+    return Keys.from_iterable(b"%0*d" % (digits, number) for number in range(count))
+
+
+def _classes(labels: NDArray[Any]) -> tuple[NDArray[np.int32], tuple[str, ...], bool]:
+    """Returns (labels as positions, class names, whether the classes are numbers)."""
+    if labels.dtype.kind in "iu":
+        if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < _MAX_CLASSES:
+            bad = labels.min() if labels.min() < 0 else labels.max()
+            row = int(np.flatnonzero(labels == bad)[0])
+            raise SourceError(
+                f"labels[{row}]: expected a class number from 0 to {_MAX_CLASSES - 1:,}, got {bad}."
+            )
+        highest = int(labels.max()) if len(labels) else -1
+        return labels.astype(np.int32), tuple(str(number) for number in range(highest + 1)), True
+    if labels.dtype.kind == "O":
+        wrong = next((row for row, label in enumerate(labels) if not isinstance(label, str)), None)
+        if wrong is not None:
+            raise SourceError(
+                f"labels[{wrong}]: expected a string as in the other rows, got {labels[wrong]!r}."
+            )
+    if labels.dtype.kind in "UO":
+        names, positions = np.unique(labels, return_inverse=True)
+        clean = [clean_class_name(name, "labels") for name in names]
+        check_distinct(clean, "labels")
+        return positions.reshape(-1).astype(np.int32), tuple(clean), False
+    raise SourceError(
+        f"labels: expected integers from 0 or strings, got {labels.dtype}. Class numbers as floats "
+        "or one-hot rows "
+        "must be turned into integers first."
+    )

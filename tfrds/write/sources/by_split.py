@@ -1,0 +1,117 @@
+"""A dict of sources, one for each split: `{"train": a, "test": b}`.
+
+Gets sources, gives one: each key starts with its split's name, classes are the same by name or
+number everywhere.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfrds.disk.keys import Keys
+from tfrds.errors import ConfigError, SourceError
+from tfrds.spec import check_split_name
+from tfrds.write.sources.base import Inputs, References, Source
+from tfrds.write.sources.folder import ImageFolder
+
+
+def as_source(source: Any) -> Source:
+    """Returns a source from what a user may pass: a path, a source, or a dict of them by split.
+
+    Raises:
+      ConfigError: anything else.
+    """
+    if isinstance(source, str | os.PathLike):
+        return ImageFolder(source)
+    if isinstance(source, Mapping):
+        return BySplit(source)
+    if all(hasattr(source, member) for member in ("kind", "scan", "inputs")):
+        return source  # type: ignore[no-any-return]
+    raise ConfigError(
+        "source: expected the path of a folder, a source such as tfrds.sources.Arrays(images, "
+        "labels), or a dict of "
+        f"them by split, got {type(source).__name__}."
+    )
+
+
+class BySplit:
+    """One source made of several, each of them one split."""
+
+    kind = "by_split"
+
+    def __init__(self, sources: Mapping[str, Any]) -> None:
+        if not sources:
+            raise ConfigError("source: expected at least one split, got an empty dict.")
+        self._sources = {
+            check_split_name(name, "source"): as_source(source) for name, source in sources.items()
+        }
+        self.is_in_memory = all(source.is_in_memory for source in self._sources.values())
+        self._starts = np.zeros(1, np.int64)  # filled by `scan`
+
+    def scan(self) -> References:
+        """Returns the references of all sources, one after the other.
+
+        Raises:
+          SourceError: a source is empty or has splits of its own, or some number their classes and
+            some name them.
+        """
+        found = {name: source.scan() for name, source in self._sources.items()}
+        for name, references in found.items():
+            if not len(references.keys):
+                raise SourceError(
+                    f"split {name!r}: expected at least one labelled image, found none."
+                )
+            if references.split_names:
+                raise SourceError(
+                    f"split {name!r}: its source has splits of its own, "
+                    f"{list(references.split_names)}. Pass the "
+                    'source without a dict around it, or ImageFolder(path, layout="class").'
+                )
+        parts = list(found.values())
+        if len({part.has_numbered_classes for part in parts}) > 1:
+            raise SourceError(
+                "labels: one split has class numbers and another class names. Use the same in all."
+            )
+        self._starts = np.cumsum([0, *(len(part.keys) for part in parts)])
+        class_names = _union(parts)
+        number = {name: position for position, name in enumerate(class_names)}
+        shapes = {part.shape for part in parts}
+        return References(
+            keys=Keys.from_iterable(
+                name.encode() + b"/" + key for name, part in found.items() for key in part.keys
+            ),
+            labels=np.concatenate(
+                [
+                    np.array([number[name] for name in part.class_names], np.int32)[part.labels]
+                    for part in parts
+                ]
+            ),
+            class_names=class_names,
+            has_numbered_classes=parts[0].has_numbered_classes,
+            splits=np.repeat(np.arange(len(parts), dtype=np.int32), np.diff(self._starts)),
+            split_names=tuple(found),
+            sizes=np.concatenate([part.sizes for part in parts]),
+            shape=shapes.pop() if len(shapes) == 1 else None,
+            left_out=sum((part.left_out for part in parts), Counter()),
+            notes=tuple(note for part in parts for note in part.notes),
+        )
+
+    def inputs(self, rows: NDArray[np.int64]) -> Inputs:
+        """Returns the images at `rows`, which all lie in one split as every shard's rows do."""
+        which = int(np.searchsorted(self._starts, rows[0], side="right")) - 1
+        source = list(self._sources.values())[which]
+        return source.inputs(rows - self._starts[which])
+
+
+def _union(parts: list[References]) -> tuple[str, ...]:
+    """Returns all class names.
+
+    Numbered ones are "0", "1", ..., so the longest list holds the others.
+    """
+    if parts[0].has_numbered_classes:
+        return max((part.class_names for part in parts), key=len)
+    return tuple(dict.fromkeys(name for part in parts for name in part.class_names))
