@@ -1,0 +1,76 @@
+"""Labelled images for Keras.
+
+TFRecord shards that are built once, and read at the machine's limit by name.
+
+Importing this does no work: each public name is imported when it is first used, and the only other
+thing is a note to the import system, so that `tfds.load` finds datasets of tfrds whichever of the
+two packages is imported first.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import wrapt
+
+__version__ = "0.1.0"
+
+# Where each public name lives.
+_MODULES = {
+    "BuildOptions": "tfrds.spec",
+    "ConfigError": "tfrds.errors",
+    "DatasetError": "tfrds.errors",
+    "EncodeError": "tfrds.errors",
+    "ImageDatasetBuilder": "tfrds.image_builder",
+    "ReadOptions": "tfrds.spec",
+    "SourceError": "tfrds.errors",
+    "TfrdsError": "tfrds.errors",
+    "build": "tfrds.image_builder",
+    "builder": "tfrds.by_name",
+    "load": "tfrds.by_name",
+}
+_SUBMODULES = ("features", "keras", "sources")
+
+__all__ = [
+    "BuildOptions",
+    "ConfigError",
+    "DatasetError",
+    "EncodeError",
+    "ImageDatasetBuilder",
+    "ReadOptions",
+    "SourceError",
+    "TfrdsError",
+    "build",
+    "builder",
+    "features",
+    "keras",
+    "load",
+    "sources",
+]
+
+if TYPE_CHECKING:
+    from tfrds import features, keras, sources
+    from tfrds.by_name import builder, load
+    from tfrds.errors import ConfigError, DatasetError, EncodeError, SourceError, TfrdsError
+    from tfrds.image_builder import ImageDatasetBuilder, build
+    from tfrds.spec import BuildOptions, ReadOptions
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return importlib.import_module(f"tfrds.{name}")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'tfrds' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_MODULES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _on_tfds_import(tfds: Any) -> None:
+    importlib.import_module("tfrds.provider").install(tfds)
+
+
+wrapt.register_post_import_hook(_on_tfds_import, "tensorflow_datasets")

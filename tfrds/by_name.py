@@ -1,0 +1,139 @@
+"""Datasets by name: `load` and `builder`.
+
+Gets a name as TFDS writes it, gives datasets or the builder; always the fast path.
+"""
+
+import os
+from typing import Any, Literal
+
+import tensorflow_datasets as tfds
+
+from tfrds import tfds_compat
+from tfrds.data_dirs import find_dataset, not_found, remember_data_dir
+from tfrds.errors import ConfigError
+from tfrds.image_builder import ImageDatasetBuilder, open_directory
+
+
+def load(
+    name: str,
+    *,
+    split: Any = None,
+    data_dir: os.PathLike[str] | str | None = None,
+    batch_size: int | None = None,
+    shuffle_files: bool = False,
+    download: bool = True,
+    as_supervised: bool = False,
+    decoders: Any = None,
+    read_config: tfds.ReadConfig | None = None,
+    with_info: bool = False,
+    builder_kwargs: dict[str, Any] | None = None,
+    download_and_prepare_kwargs: dict[str, Any] | None = None,
+    as_dataset_kwargs: dict[str, Any] | None = None,
+    try_gcs: bool = False,
+    file_format: Any = None,
+    image_size: Any = None,
+    resize: Literal["stretch", "crop", "pad"] | None = None,
+    shuffle: bool | None = None,
+    seed: int | None = None,
+    drop_remainder: bool = False,
+    with_key: bool = False,
+) -> Any:
+    """Returns GPU-ready batches of a dataset by name, always on the fast path.
+
+    Args:
+      name: "name", "name:1.0.0", "name/config:1.*.*": as for `tfds.load`.
+      split: this and all others down to `file_format` as for `tfds.load`.
+      data_dir: root of all datasets.
+      batch_size: examples a batch; -1: the whole split as tensors.
+      shuffle_files: a new permutation of the whole split each epoch.
+      download: prepare the dataset where it is not prepared.
+      as_supervised: (image, label) instead of a dict.
+      decoders: served by TFDS's own reader.
+      read_config: see `ImageDatasetBuilder.as_dataset`.
+      with_info: return a pair of the dataset and its `tfds.core.DatasetInfo`.
+      builder_kwargs: for a registered class.
+      download_and_prepare_kwargs: for a registered class.
+      as_dataset_kwargs: win over the arguments here.
+      try_gcs: only False: tfrds reads from data directories.
+      file_format: only TFRecord.
+      image_size: (height, width) in pixels; this and all below as in
+        `ImageDatasetBuilder.as_dataset`.
+      resize: "stretch", "crop" or "pad".
+      shuffle: None: as `shuffle_files`.
+      seed: of the permutation.
+      drop_remainder: leave out an epoch's last batch where it is smaller.
+      with_key: add the feature "key".
+
+    Returns:
+      What `ImageDatasetBuilder.as_dataset` returns; with `with_info` a pair of it and the
+      `tfds.core.DatasetInfo`.
+
+    Raises:
+      DatasetError: no such dataset; the message says where it was looked for and what is near.
+      ConfigError: an argument is wrong or cannot be honoured.
+    """
+    if try_gcs:
+        raise ConfigError("try_gcs: tfrds reads from data directories only, got True.")
+    if file_format is not None and str(getattr(file_format, "value", file_format)) != "tfrecord":
+        raise ConfigError(f"file_format: tfrds reads 'tfrecord', got {file_format!r}.")
+    dataset_builder = builder(name, data_dir=data_dir, **(builder_kwargs or {}))
+    if download:
+        dataset_builder.download_and_prepare(**(download_and_prepare_kwargs or {}))
+    arguments = {
+        "split": split,
+        "batch_size": batch_size,
+        "shuffle_files": shuffle_files,
+        "decoders": decoders,
+        "read_config": read_config,
+        "as_supervised": as_supervised,
+        "image_size": image_size,
+        "resize": resize,
+        "shuffle": shuffle,
+        "seed": seed,
+        "drop_remainder": drop_remainder,
+        "with_key": with_key,
+    }
+    dataset = dataset_builder.as_dataset(**{**arguments, **(as_dataset_kwargs or {})})
+    return (dataset, dataset_builder.info) if with_info else dataset
+
+
+def builder(
+    name: str, *, data_dir: os.PathLike[str] | str | None = None, **builder_kwargs: Any
+) -> ImageDatasetBuilder:
+    """Returns the builder of a dataset by name: the registered class, or what lies on disk.
+
+    Args:
+      name: "name", "name:1.0.0", "name/config:1.*.*": as for `tfds.builder`.
+      data_dir: root of all datasets; None: TFDS's own, those added to it, and those this process
+        used.
+      **builder_kwargs: for a registered class.
+
+    Raises:
+      DatasetError: no such dataset; the message says where it was looked for and what is near.
+      ConfigError: a registered class of that name is not one of tfrds.
+    """
+    parsed, kwargs = tfds_compat.parse_name(name, **builder_kwargs)
+    cls = tfds_compat.registered_class(parsed)
+    if cls is not None:
+        if not issubclass(cls, ImageDatasetBuilder):
+            raise ConfigError(
+                f"name: {parsed!r} is registered by {cls.__module__}, not a dataset of tfrds."
+            )
+        return cls(data_dir=data_dir, **{"fast": True, **kwargs})
+    kwargs.pop("fast", None)
+    config, version = kwargs.pop("config", None), kwargs.pop("version", None)
+    if kwargs:
+        raise ConfigError(
+            f"{next(iter(kwargs))}: {parsed!r} has no builder class that could take it."
+        )
+    directory = find_dataset(
+        parsed,
+        config=getattr(config, "name", config),
+        version=None if version is None else str(version),
+        data_dir=data_dir,
+    )
+    if directory is None:
+        raise not_found(parsed, version, data_dir)
+    if data_dir:
+        remember_data_dir(data_dir)
+    return open_directory(directory)

@@ -1,0 +1,133 @@
+"""Where datasets lie.
+
+The data directories that are looked through, and finding a dataset in them by name.
+
+`by_name.py`, `image_builder.py` and the command line ask here; no TFDS and no TensorFlow are
+imported for it.
+"""
+
+import difflib
+import os
+import pathlib
+import sys
+from collections.abc import Iterator
+
+from tfrds.disk.layout import find_configs, find_versions, parse_version
+from tfrds.errors import DatasetError
+
+# Directories that this process built in or loaded from, in the order of their first use.
+_used: dict[pathlib.Path, None] = {}
+
+_LISTED = 10
+
+
+def remember_data_dir(data_dir: os.PathLike[str] | str) -> None:
+    """Lets later loads by name alone look into `data_dir` too."""
+    _used[pathlib.Path(os.path.abspath(os.path.expanduser(data_dir)))] = None
+
+
+def default_data_dir() -> pathlib.Path:
+    """Returns where TFDS keeps datasets.
+
+    Source: tensorflow_datasets/core/constants.py, which reads this at import.
+    """
+    constants = sys.modules.get("tensorflow_datasets.core.constants")
+    path = (
+        constants.DATA_DIR
+        if constants
+        else os.environ.get("TFDS_DATA_DIR", "~/tensorflow_datasets")
+    )
+    return pathlib.Path(os.path.expanduser(path))
+
+
+def data_dirs() -> list[pathlib.Path]:
+    """Returns where to look: TFDS's directory, those added to it, those this process used."""
+    added = getattr(
+        sys.modules.get("tensorflow_datasets.core.utils.file_utils"), "_REGISTERED_DATA_DIRS", ()
+    )
+    paths = [
+        default_data_dir(),
+        *sorted(pathlib.Path(os.path.expanduser(path)) for path in added),
+        *_used,
+    ]
+    return list(dict.fromkeys(path.absolute() for path in paths))
+
+
+def find_dataset(
+    name: str,
+    *,
+    config: str | None = None,
+    version: str | None = None,
+    data_dir: os.PathLike[str] | str | None = None,
+) -> pathlib.Path | None:
+    """Returns the directory of a dataset's highest matching version, None where there is none.
+
+    Args:
+      name: of the dataset.
+      config: of the dataset; None: the dataset has none, or only one.
+      version: "1.2.3", or with wildcards "1.*.*"; None: any.
+      data_dir: where to look; None: in `data_dirs()`.
+
+    Raises:
+      DatasetError: several data directories hold it, or several configurations.
+    """
+    roots = [pathlib.Path(os.path.expanduser(data_dir)).absolute()] if data_dir else data_dirs()
+    found = {root: path for root in roots if (path := _find_in(root / name, config, version))}
+    if len(found) > 1:
+        raise DatasetError(
+            f"{name}: found in several data directories: {[str(root) for root in found]}. Pass "
+            "data_dir=."
+        )
+    return next(iter(found.values()), None)
+
+
+def not_found(
+    name: str, version: str | None, data_dir: os.PathLike[str] | str | None
+) -> DatasetError:
+    """Returns the error for a dataset that `find_dataset` did not find.
+
+    Where it looked, and what is near.
+    """
+    roots = [pathlib.Path(os.path.expanduser(data_dir)).absolute()] if data_dir else data_dirs()
+    wanted = f"{name}:{version}" if version else name
+    names = sorted({found for root in roots for found in _names(root)})
+    if name in names:
+        versions = sorted({found for root in roots for found in find_versions(root / name)})
+        hint = f" It has the versions {versions}."
+    else:
+        near = difflib.get_close_matches(name, names, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        hint += f" Found there: {names[:_LISTED]}{' and more' if len(names) > _LISTED else ''}."
+    return DatasetError(f"{wanted}: no such dataset in {[str(root) for root in roots]}.{hint}")
+
+
+def _names(root: pathlib.Path) -> Iterator[str]:
+    try:
+        children = list(root.iterdir())
+    except OSError:
+        return
+    yield from (child.name for child in children if find_versions(child) or find_configs(child))
+
+
+def _find_in(
+    directory: pathlib.Path, config: str | None, version: str | None
+) -> pathlib.Path | None:
+    if config is None and not find_versions(directory):
+        configs = find_configs(directory)
+        if len(configs) > 1:
+            raise DatasetError(f"{directory}: has the configurations {configs}. Choose one.")
+        config = configs[0] if configs else None
+    if config is not None:
+        directory = directory / config
+    matching = [
+        found for found in find_versions(directory) if version is None or _matches(found, version)
+    ]
+    return directory / matching[-1] if matching else None
+
+
+def _matches(found: str, wanted: str) -> bool:
+    parts = wanted.split(".")
+    return len(parts) == 3 and all(
+        part in ("*", str(number))
+        for part, number in zip(parts, parse_version(found) or (), strict=False)
+    )

@@ -1,0 +1,183 @@
+"""TFDS feature connectors for a labelled image.
+
+What `features.json` names, and TFDS's own reader decodes with.
+
+`image_builder.py` declares them. They give the same values as the fast path: `float32` pixels and
+one-hot labels. Their names `tfrds.features.Image` and `tfrds.features.Label` stand in every dataset
+and never change.
+"""
+
+import html
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow_datasets as tfds
+from numpy.typing import NDArray
+from tensorflow_datasets.core.features import feature as feature_lib
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+
+class Image(tfds.features.Image):  # type: ignore[misc]
+    """An image, stored as raw pixels, JPEG or PNG.
+
+    Output: `float32 [height, width, channels]`, 0..255.
+
+    Args:
+      shape: (height, width, channels) of the output; height and width None where they vary.
+      encoding: "raw", "jpeg" or "original", as in `tfrds.BuildOptions`.
+      resize: how stored images of other sizes reach `shape`: "stretch", "crop" or "pad"; None: they
+        have its size.
+      background: one value for each channel, 0..255, around padded images.
+      doc: as for every TFDS feature.
+    """
+
+    def __init__(
+        self,
+        *,
+        shape: Sequence[int | None] = (None, None, 3),
+        encoding: str = "original",
+        resize: str | None = None,
+        background: Sequence[int] = (),
+        doc: Any = None,
+    ) -> None:
+        super().__init__(doc=doc)
+        self._shape: Any = tuple(shape)
+        self._encoding = encoding
+        self._resize = resize
+        self._background = tuple(background)
+
+    # TFDS memoizes these two, and so do its base classes: ours are cheap.
+    def get_tensor_info(self) -> feature_lib.TensorInfo:
+        """Returns shape and dtype of the output."""
+        return feature_lib.TensorInfo(shape=self._shape, dtype=np.float32)
+
+    def get_serialized_info(self) -> feature_lib.TensorInfo:
+        """Returns that an image is stored as one string of bytes."""
+        return feature_lib.TensorInfo(shape=(), dtype=np.object_)
+
+    def encode_example(self, example_data: Any) -> bytes:
+        """Returns stored bytes.
+
+        Raw pixels from uint8 or whole float arrays, encoded images as they are.
+        """
+        if isinstance(example_data, np.ndarray) and self._encoding == "raw":
+            return np.clip(np.rint(example_data), 0, 255).astype(np.uint8).tobytes()
+        if isinstance(example_data, np.ndarray):
+            example_data = np.clip(np.rint(example_data), 0, 255).astype(np.uint8)
+            return self._png(example_data)
+        return bytes(super().encode_example(example_data))
+
+    def decode_example(self, tfexample_data: "tf.Tensor") -> "tf.Tensor":
+        """Returns float32 `shape` from the stored bytes, in the graph."""
+        # TensorFlow takes seconds to import; building a dataset needs none of it.
+        import tensorflow as tf
+
+        from tfrds.read.stages.decode import decode_encoded, decode_raw
+        from tfrds.read.stages.resize import resize_images
+
+        if self._encoding == "raw":
+            image = decode_raw(tfexample_data, self._shape)
+        else:
+            image = decode_encoded(tfexample_data, self._shape[2])
+        if self._resize:
+            image = resize_images(image, self._shape[:2], self._resize, self._background)
+        return tf.ensure_shape(tf.cast(image, tf.float32), self._shape)
+
+    def decode_example_np(self, example: bytes) -> NDArray[np.float32]:
+        """Returns float32 `shape` from the stored bytes, as numpy."""
+        return np.asarray(self.decode_example(example))
+
+    def repr_html(self, ex: NDArray[Any]) -> str:
+        """Returns a thumbnail."""
+        return str(super().repr_html(np.clip(np.rint(ex), 0, 255).astype(np.uint8)))
+
+    def to_json_content(self) -> Mapping[str, Any]:
+        """Returns the arguments as JSON values."""
+        return {
+            "shape": list(self._shape),
+            "encoding": self._encoding,
+            "resize": self._resize,
+            "background": list(self._background),
+        }
+
+    @classmethod
+    def from_json_content(cls, value: Mapping[str, Any]) -> "Image":
+        """Returns the feature of `to_json_content`."""
+        return cls(**value)
+
+    @staticmethod
+    def _png(pixels: NDArray[np.uint8]) -> bytes:
+        from PIL import Image as PillowImage
+
+        file = io.BytesIO()
+        PillowImage.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels).save(file, "PNG")
+        return file.getvalue()
+
+
+class Label(tfds.features.ClassLabel):  # type: ignore[misc]
+    """A class, stored as its number.
+
+    Output: `float32 [num_classes]`, one-hot.
+
+    Args:
+      names: of the classes, in the order of their numbers.
+      num_classes: instead of `names`.
+      doc: as for every TFDS feature.
+    """
+
+    def __init__(
+        self, *, names: Iterable[str] | None = None, num_classes: int | None = None, doc: Any = None
+    ) -> None:
+        super().__init__(names=names, num_classes=num_classes, doc=doc)
+
+    def get_tensor_info(self) -> feature_lib.TensorInfo:
+        """Returns shape and dtype of the output."""
+        return feature_lib.TensorInfo(shape=(self.num_classes,), dtype=np.float32)
+
+    def get_serialized_info(self) -> feature_lib.TensorInfo:
+        """Returns that a label is stored as one integer."""
+        return feature_lib.TensorInfo(shape=(), dtype=np.int64)
+
+    def encode_example(self, example_data: Any) -> int:
+        """Returns a class's number from its number, its name or a one-hot row."""
+        return int(super().encode_example(_number(example_data)))
+
+    def decode_example(self, tfexample_data: "tf.Tensor") -> "tf.Tensor":
+        """Returns float32 [num_classes], in the graph."""
+        import tensorflow as tf
+
+        return tf.one_hot(tfexample_data, self.num_classes)
+
+    def decode_example_np(self, example_data: int) -> NDArray[np.float32]:
+        """Returns float32 [num_classes], as numpy."""
+        row = np.zeros(self.num_classes, np.float32)
+        row[int(example_data)] = 1
+        return row
+
+    def int2str(self, int_value: Any) -> str:
+        """Returns the name of a class's number, or of a one-hot row."""
+        return str(super().int2str(_number(int_value)))
+
+    def repr_html(self, ex: Any) -> str:
+        """Returns the class's number and name."""
+        number = int(_number(ex))
+        return html.escape(f"{number} ({self.int2str(number)})")
+
+    def to_json_content(self) -> Mapping[str, Any]:
+        """Returns the number of classes; their names lie in a file of their own."""
+        return {"num_classes": self.num_classes}
+
+    @classmethod
+    def from_json_content(cls, value: Mapping[str, Any]) -> "Label":
+        """Returns the feature of `to_json_content`."""
+        return cls(**value)
+
+
+def _number(label: Any) -> Any:
+    """Returns the class's number of a one-hot row; anything else as it is."""
+    array = np.asarray(label)
+    return int(array.argmax()) if array.ndim == 1 and array.dtype.kind == "f" else label

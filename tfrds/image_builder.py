@@ -1,0 +1,602 @@
+"""The TFDS face of a dataset: `ImageDatasetBuilder` as code, `build` without code.
+
+Gets a source and options, prepares the dataset through `write/`, and opens what is prepared through
+`read/`; where only TFDS's own reader can serve a request, it does, with the same values.
+"""
+
+import dataclasses
+import logging
+import os
+import pathlib
+import secrets
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import tensorflow_datasets as tfds
+import tree  # dm-tree, as TFDS itself maps over nested splits
+from tensorflow_datasets.core.dataset_builder import FileReaderBuilder
+
+from tfrds import tfds_compat
+from tfrds.data_dirs import default_data_dir, find_dataset, remember_data_dir
+from tfrds.disk.build_record import BuildRecord, read_build_record
+from tfrds.disk.commit import building
+from tfrds.disk.layout import is_dataset
+from tfrds.errors import ConfigError, DatasetError
+from tfrds.features import Image, Label
+from tfrds.spec import (
+    BuildOptions,
+    ReadOptions,
+    background_values,
+    check_dataset_name,
+    check_int,
+    check_version,
+)
+from tfrds.write.dataset import IMAGE_KEY, LABEL_KEY, Progress, WrittenDataset, write_dataset
+from tfrds.write.plan import Plan, make_plan
+from tfrds.write.sources.base import Source
+from tfrds.write.sources.by_split import as_source
+
+_log = logging.getLogger("tfrds")
+
+
+class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: ignore[misc, call-arg]
+    """A dataset of labelled images as a small class; TFDS registers it by its name in snake case.
+
+    ```python
+    class Flowers(tfrds.ImageDatasetBuilder):
+        "Photographs of flowers."
+        VERSION = "1.0.0"
+        OPTIONS = tfrds.BuildOptions(image_size=(224, 224))
+
+        def _source(self, dl_manager):
+            return tfrds.sources.ImageFolder(dl_manager.manual_dir / "flowers")
+    ```
+
+    Attributes:
+      VERSION: "major.minor.patch"; raise it when the data or OPTIONS change.
+      OPTIONS: what a build writes.
+      DESCRIPTION: of the dataset; the class's docstring where empty.
+      CITATION, LICENSE, HOMEPAGE: as in `tfds.core.DatasetInfo`.
+      BUILDER_CONFIGS, RELEASE_NOTES, MANUAL_DOWNLOAD_INSTRUCTIONS: as in TFDS.
+    """
+
+    OPTIONS = BuildOptions()
+    DESCRIPTION = ""
+    CITATION = ""
+    LICENSE = ""
+    HOMEPAGE = ""
+
+    # Set by classes made for a dataset that has no code: where it lies.
+    _HOME: str | None = None
+
+    def __init__(
+        self,
+        *,
+        data_dir: os.PathLike[str] | str | None = None,
+        config: Any = None,
+        version: Any = None,
+        file_format: Any = None,
+        fast: bool = False,
+    ) -> None:
+        """Opens the dataset, prepared or not.
+
+        Args:
+          data_dir: root of all datasets; None: TFDS's own.
+          config: a `tfds.core.BuilderConfig` or its name.
+          version: of the dataset; None: VERSION.
+          file_format: only TFRecord.
+          fast: open any version on disk, whatever VERSION says. `tfds.load("name:1.0.0/fast=True")`
+            passes it: the form without it leaves the class aside and reads with TFDS's own reader.
+        """
+        data_dir = data_dir or self._HOME
+        self._given_data_dir = data_dir
+        self._opens_any_version = fast or self._HOME is not None
+        super().__init__(data_dir=data_dir, config=config, version=version, file_format=file_format)
+        self._original_state["fast"] = fast
+        if data_dir:
+            remember_data_dir(data_dir)
+
+    @abstractmethod
+    def _source(self, dl_manager: tfds.download.DownloadManager) -> Any:
+        """Returns where the labelled images come from.
+
+        A source, a path, or a dict of them by split.
+
+        Args:
+          dl_manager: downloads and extracts; `dl_manager.manual_dir` holds what users put there by
+            hand.
+        """
+
+    @property
+    def options(self) -> BuildOptions:
+        """What a build writes: OPTIONS; override it where it depends on `self.builder_config`."""
+        return self.OPTIONS
+
+    def download_and_prepare(
+        self,
+        *,
+        download_dir: os.PathLike[str] | str | None = None,
+        download_config: tfds.download.DownloadConfig | None = None,
+        file_format: Any = None,
+        permissions: Any = None,
+    ) -> None:
+        """Builds the dataset where it is not built yet; ends in one atomic rename.
+
+        Args:
+          download_dir: as in TFDS.
+          download_config: of it `max_examples_per_split`, `num_shards`, `manual_dir`,
+            `extract_dir`, the download mode and checksum options count.
+          file_format: only TFRecord.
+          permissions: left to the process's umask, as in TFDS 4.9.10.
+
+        Raises:
+          SourceError, EncodeError: input that cannot be used; the message names the file.
+          ConfigError: options that do not fit.
+          DatasetError: the place cannot be written, or a dataset built with other OPTIONS lies
+            there.
+        """
+        if tfds_compat.is_mocked():
+            super().download_and_prepare()
+            return
+        self.assert_is_not_blocked()
+        if (
+            file_format is not None
+            and str(getattr(file_format, "value", file_format)) != "tfrecord"
+        ):
+            raise ConfigError(f"file_format: tfrds writes 'tfrecord', got {file_format!r}.")
+        download_config = download_config or tfds.download.DownloadConfig()
+        overwrite = download_config.download_mode.overwrite_dataset
+        if is_dataset(self._directory) and not overwrite:
+            self._check_same_options()
+            _log.info("Reusing the dataset %s in %s.", self.name, self.data_dir)
+            return
+        if str(self.version) not in (str(self.canonical_version), str(max(self.versions))):
+            raise ConfigError(
+                f"version: {self.name} builds {self.canonical_version}, got {self.version}, which "
+                "is not on disk in "
+                f"{self.data_dir_root}."
+            )
+        options = self.options
+        if download_config.num_shards:
+            options = dataclasses.replace(options, num_shards=download_config.num_shards)
+        dl_manager = self._make_download_manager(
+            download_dir=download_dir, download_config=download_config
+        )
+        _prepare(
+            self,
+            as_source(self._source(dl_manager)),
+            options,
+            overwrite=overwrite,
+            limit=download_config.max_examples_per_split,
+            download_size=lambda: dl_manager.downloaded_size,
+        )
+        tfds_compat.save_default_config(self)
+        self._post_download_and_prepare_hook()
+
+    def as_dataset(
+        self,
+        split: Any = None,
+        *,
+        batch_size: int | None = None,
+        shuffle_files: bool = False,
+        decoders: Any = None,
+        read_config: tfds.ReadConfig | None = None,
+        as_supervised: bool = False,
+        image_size: Any = None,
+        resize: Literal["stretch", "crop", "pad"] | None = None,
+        shuffle: bool | None = None,
+        seed: int | None = None,
+        drop_remainder: bool = False,
+        with_key: bool = False,
+    ) -> Any:
+        """Returns `tf.data.Dataset`s of GPU-ready batches.
+
+        Element: {"image": float32 [batch, height, width, channels], 0..255, "label": float32
+        [batch, num_classes], one-hot}, or (image, label) if `as_supervised`; without the batch
+        dimension if `batch_size` is None.
+
+        Args:
+          split: any split expression of TFDS, or a nested structure of them; None: a dict of all.
+          batch_size: examples a batch; None: single examples; -1: the whole split as tensors.
+          shuffle_files: a new permutation of the whole split each epoch.
+          decoders: served by TFDS's own reader.
+          read_config: `options`, `add_tfds_id`, `shuffle_seed`, `shuffle_reshuffle_each_iteration`,
+            `skip_prefetch` and `num_parallel_calls_for_decode` are honoured; with other fields
+            TFDS's own reader serves.
+          as_supervised: tuples that go into Keras `fit`.
+          image_size: (height, width) in pixels of every image; one integer means a square. None: as
+            built.
+          resize: "stretch", "crop" or "pad"; None: as built.
+          shuffle: None: as `shuffle_files`.
+          seed: of the permutation; None: `read_config.shuffle_seed`, else another one each time.
+          drop_remainder: leave out an epoch's last batch where it is smaller.
+          with_key: add the feature "key".
+
+        Raises:
+          ConfigError: an argument is wrong, or only TFDS's reader could serve one and a read option
+            was given.
+          DatasetError: the dataset is missing or damaged.
+        """
+        options = ReadOptions(
+            image_size=image_size,
+            resize=resize,
+            shuffle=shuffle,
+            seed=seed,
+            drop_remainder=drop_remainder,
+            with_key=with_key,
+        )
+        if batch_size is not None and batch_size != -1:
+            check_int("batch_size", batch_size, 1)
+        if with_key and as_supervised:
+            raise ConfigError(
+                "with_key: a pair (image, label) has no place for a key. Leave out "
+                "as_supervised=True."
+            )
+        read_config = read_config or tfds.ReadConfig()
+        reason = self._reason_for_tfds_reader(decoders, read_config)
+        if reason is None:
+            return self._read(split, batch_size, shuffle_files, read_config, as_supervised, options)
+        if changed := options.changed():
+            raise ConfigError(
+                f"{changed[0]}: cannot be honoured together with {reason}, which only TFDS's own "
+                "reader serves."
+            )
+        _log.info(
+            "%s: TFDS's own reader serves this because of %s: same values, not the fast path.",
+            self.name,
+            reason,
+        )
+        return super().as_dataset(
+            split=split,
+            batch_size=batch_size,
+            shuffle_files=shuffle_files,
+            decoders=decoders,
+            read_config=read_config,
+            as_supervised=as_supervised,
+        )
+
+    @property
+    def _directory(self) -> pathlib.Path:
+        return pathlib.Path(self.data_dir)
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        if is_dataset(self._directory):
+            features = tfds_compat.read_features(self._directory)
+        else:
+            features = _features(
+                self.options, self.options.channels or 3, None, self.options.class_names
+            )
+        return tfds.core.DatasetInfo(
+            builder=self,
+            description=self.DESCRIPTION or _own_docstring(type(self)),
+            features=features,
+            supervised_keys=(IMAGE_KEY, LABEL_KEY),
+            homepage=self.HOMEPAGE or None,
+            citation=self.CITATION or None,
+            license=self.LICENSE or None,
+        )
+
+    def _pick_version(self, requested_version: Any) -> tfds.core.Version:
+        if self._opens_any_version and requested_version not in (None, "experimental_latest"):
+            # The configuration is known by now, the directory is not: it depends on the version.
+            found = find_dataset(
+                self.name,
+                config=self.builder_config_name,
+                version=str(requested_version),
+                data_dir=self._given_data_dir,
+            )
+            if found:
+                return tfds.core.Version(found.name)
+        return super()._pick_version(requested_version)
+
+    def _download_and_prepare(self, dl_manager: Any, download_config: Any = None) -> None:
+        raise NotImplementedError(
+            "download_and_prepare does it all: TFDS would delete finished shards after an error."
+        )
+
+    def _reason_for_tfds_reader(self, decoders: Any, read_config: tfds.ReadConfig) -> str | None:
+        if tfds_compat.is_mocked():
+            return "tfds.testing.mock_data"
+        if not is_dataset(self._directory):
+            raise DatasetError(
+                f"{self.data_dir}: no prepared dataset of {self.name}. Call "
+                "download_and_prepare(), or tfds.load "
+                "with download=True."
+            )
+        return tfds_compat.reason_for_tfds_reader(decoders, read_config)
+
+    def _read(
+        self,
+        split: Any,
+        batch_size: int | None,
+        shuffle_files: bool,
+        read_config: tfds.ReadConfig,
+        as_supervised: bool,
+        options: ReadOptions,
+    ) -> Any:
+        # Reading is where TensorFlow is needed; building, and asking for the info, is done without
+        # it.
+        from tfrds.read.datasets import Request, read_split
+
+        self.assert_is_not_blocked()
+        request = Request(
+            batch_size=batch_size,
+            supervised=as_supervised,
+            shuffle=shuffle_files if options.shuffle is None else options.shuffle,
+            seed=_seed(options, read_config),
+            reshuffle=read_config.shuffle_reshuffle_each_iteration is not False,
+            with_tfds_id=read_config.add_tfds_id,
+            prefetch=not read_config.skip_prefetch,
+            decode_calls=max(read_config.num_parallel_calls_for_decode or 0, 0) or None,
+            tf_options=read_config.options,
+            options=options,
+        )
+        record = self._record()
+        if split is None:
+            split = {name: name for name in self.info.splits}
+        return tree.map_structure(
+            lambda leaf: read_split(record, tfds_compat.row_ranges(self.info, leaf), request), split
+        )
+
+    def _record(self) -> BuildRecord:
+        return read_build_record(self._directory)
+
+    def _check_same_options(self) -> None:
+        if self._HOME is not None:
+            return
+        built, ours = self._record().content["options"], self.options.to_dict()
+        different = sorted(name for name in ours if ours[name] != built.get(name, ours[name]))
+        if different:
+            name = different[0]
+            raise DatasetError(
+                f"{self.data_dir}: built with {name}={built[name]!r}, OPTIONS of "
+                f"{type(self).__name__} say "
+                f"{name}={ours[name]!r}. Raise VERSION, or build with the download mode "
+                "REUSE_CACHE_IF_EXISTS to "
+                "overwrite it."
+            )
+
+
+def build(
+    name: str,
+    source: Any,
+    *,
+    data_dir: os.PathLike[str] | str | None = None,
+    version: str = "1.0.0",
+    image_size: Any = None,
+    resize: Literal["stretch", "crop", "pad"] = "stretch",
+    channels: int | None = None,
+    background: tuple[int, int, int] = (255, 255, 255),
+    encoding: Literal["auto", "raw", "jpeg", "original"] = "auto",
+    store_size: int | None = None,
+    jpeg_quality: int = 95,
+    splits: Mapping[str, float] | None = None,
+    class_names: Sequence[str] | None = None,
+    overwrite: bool = False,
+    num_workers: int | None = None,
+    num_shards: int | None = None,
+) -> ImageDatasetBuilder:
+    """Builds a dataset without a class, and returns its builder.
+
+    Args:
+      name: lower case letters, digits and underscores; `tfds.load(name)` finds it.
+      source: the path of a folder of class folders, a source of `tfrds.sources`, or a dict of them
+        by split.
+      data_dir: root of all datasets; None: TFDS's own.
+      version: "major.minor.patch".
+      image_size: (height, width) in pixels; this and those below as in `tfrds.BuildOptions`.
+      resize: "stretch", "crop" or "pad".
+      channels: of the stored images.
+      background: (red, green, blue) under transparent pixels.
+      encoding: "auto", "raw", "jpeg" or "original".
+      store_size: pixels of the shorter side of a re-encoded JPEG.
+      jpeg_quality: 1..100.
+      splits: fractions by split name.
+      class_names: in the order of their numbers.
+      overwrite: replace a dataset of that name and version, once the new one is complete.
+      num_workers: processes; None: by the processors this process may use. The bytes do not depend
+        on it.
+      num_shards: of each split.
+
+    Raises:
+      ConfigError, SourceError, EncodeError: an argument or an input cannot be used.
+      DatasetError: the dataset exists, or the place cannot be written.
+    """
+    options = BuildOptions(
+        image_size=image_size,
+        resize=resize,
+        channels=channels,
+        background=background,
+        encoding=encoding,
+        store_size=store_size,
+        jpeg_quality=jpeg_quality,
+        splits=splits,
+        class_names=class_names,
+        num_shards=num_shards,
+    )
+    return build_dataset(
+        name,
+        source,
+        options,
+        data_dir=data_dir,
+        version=version,
+        overwrite=overwrite,
+        num_workers=num_workers,
+    )
+
+
+def build_dataset(
+    name: str,
+    source: Any,
+    options: BuildOptions,
+    *,
+    data_dir: os.PathLike[str] | str | None,
+    version: str,
+    overwrite: bool,
+    num_workers: int | None = None,
+    limit: int | None = None,
+    progress: Progress | None = None,
+) -> ImageDatasetBuilder:
+    """Does what `build` says; the command line calls it with `limit` and `progress` too."""
+    check_dataset_name(name)
+    check_version(version)
+    if num_workers is not None:
+        check_int("num_workers", num_workers, 1)
+    root = pathlib.Path(os.path.abspath(os.path.expanduser(data_dir or default_data_dir())))
+    target = root / name / version
+    if is_dataset(target) and not overwrite:
+        raise DatasetError(
+            f"{target}: this version exists. Choose another version, or pass overwrite=True to "
+            "replace it."
+        )
+    builder = class_of(name, version, root)(data_dir=root)
+    _prepare(
+        builder,
+        as_source(source),
+        options,
+        overwrite=overwrite,
+        num_workers=num_workers,
+        limit=limit,
+        progress=progress,
+    )
+    return builder
+
+
+def open_directory(directory: pathlib.Path) -> ImageDatasetBuilder:
+    """Returns the builder of the prepared dataset in `<data_dir>/<name>[/<config>]/<version>`."""
+    record = read_build_record(directory)
+    config = directory.parent.name if directory.parent.name != record.name else None
+    root = directory.parents[2] if config else directory.parents[1]
+    builder_config = tfds.core.BuilderConfig(name=config) if config else None
+    return class_of(record.name, record.version, root)(data_dir=root, config=builder_config)
+
+
+def class_of(name: str, version: str, root: pathlib.Path) -> type[ImageDatasetBuilder]:
+    """Returns a builder class for a dataset without code.
+
+    Its instances pickle by what they open, not by class.
+    """
+    return type(
+        name,
+        (_NoCodeBuilder,),
+        {
+            "name": name,
+            "VERSION": version,
+            "_HOME": os.fspath(root),
+            "__module__": __name__,
+            "__doc__": "",
+        },
+        skip_registration=True,
+    )
+
+
+class _NoCodeBuilder(ImageDatasetBuilder, skip_registration=True):  # type: ignore[call-arg]
+    """A dataset that `build` made; its source is not known any more."""
+
+    def _source(self, dl_manager: tfds.download.DownloadManager) -> Any:
+        raise DatasetError(
+            f"{self.data_dir}: no dataset of that name and version. Build it with tfrds.build."
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        config = self.builder_config_name
+        return _reopen, (self.name, str(self.version), os.fspath(self.data_dir_root), config)
+
+
+def _reopen(name: str, version: str, root: str, config: str | None) -> ImageDatasetBuilder:
+    builder_config = tfds.core.BuilderConfig(name=config) if config else None
+    return class_of(name, version, pathlib.Path(root))(data_dir=root, config=builder_config)
+
+
+def _prepare(
+    builder: ImageDatasetBuilder,
+    source: Source,
+    options: BuildOptions,
+    *,
+    overwrite: bool,
+    num_workers: int | None = None,
+    limit: int | None = None,
+    progress: Progress | None = None,
+    download_size: Callable[[], Any] = lambda: 0,
+) -> None:
+    """Plans, writes and commits a dataset; afterwards `builder` reads it."""
+    target = pathlib.Path(builder.data_dir)
+    plan = make_plan(source, options, limit=limit)
+    with building(target, overwrite=overwrite) as directory:
+        if directory is not None:
+            written = write_dataset(
+                plan,
+                directory,
+                name=builder.name,
+                version=str(builder.version),
+                num_workers=num_workers,
+                progress=progress,
+            )
+            _write_metadata(builder, plan, written, directory, download_size())
+    tfds_compat.set_features(builder.info, tfds_compat.read_features(target))
+    builder.info.read_from_directory(target)
+    remember_data_dir(builder.data_dir_root)
+
+
+def _write_metadata(
+    builder: ImageDatasetBuilder,
+    plan: Plan,
+    written: WrittenDataset,
+    directory: pathlib.Path,
+    download_size: Any,
+) -> None:
+    """Adds TFDS's own files: features, class names, splits, licence."""
+    info = builder.info
+    height, width, channels = written.image_shape
+    features = _features(
+        plan.options, channels, (height, width), plan.class_names, plan.image.encoding
+    )
+    tfds_compat.set_features(info, features)
+    info.download_size = download_size
+    info.set_splits(
+        tfds_compat.split_infos(
+            builder.name,
+            os.fspath(directory),
+            {
+                name: (split.shard_lengths, split.num_bytes)
+                for name, split in written.splits.items()
+            },
+        )
+    )
+    info.write_to_directory(directory)
+
+
+def _features(
+    options: BuildOptions,
+    channels: int,
+    size: tuple[int | None, int | None] | None,
+    class_names: Sequence[str] | None,
+    encoding: str | None = None,
+) -> tfds.features.FeaturesDict:
+    encoding = encoding or ("original" if options.encoding == "auto" else options.encoding)
+    is_resized = encoding != "raw" and options.image_size is not None
+    return tfds.features.FeaturesDict(
+        {
+            IMAGE_KEY: Image(
+                shape=(*(size or options.image_size or (None, None)), channels),
+                encoding=encoding,
+                resize=options.resize if is_resized else None,
+                background=background_values(options.background, channels) if is_resized else (),
+            ),
+            LABEL_KEY: Label(names=class_names),
+        }
+    )
+
+
+def _seed(options: ReadOptions, read_config: tfds.ReadConfig) -> int:
+    given = [seed for seed in (options.seed, read_config.shuffle_seed) if seed is not None]
+    if len(set(given)) > 1:
+        raise ConfigError(
+            f"seed: got {given[0]}, and read_config.shuffle_seed={given[1]}. Pass one of them."
+        )
+    return int(given[0]) if given else secrets.randbits(63)
+
+
+def _own_docstring(cls: type) -> str:
+    return cls.__doc__ or "" if "__doc__" in cls.__dict__ else ""

@@ -1,0 +1,107 @@
+"""One split expression of a prepared dataset as a `tf.data.Dataset`.
+
+Gets the record of the build, the stretches of rows and the request, gives the dataset;
+`image_builder.py` calls it for each leaf of what the user asked for.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from tfrds.disk.build_record import BuildRecord
+from tfrds.errors import ConfigError
+from tfrds.read.fetch import SplitReader
+from tfrds.read.order import Order
+from tfrds.read.pipeline import PipelineSpec, make_dataset
+from tfrds.spec import ReadOptions, background_values
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Request:
+    """What the user wants of every split.
+
+    Attributes:
+      batch_size: examples a batch; None: single examples; -1: all, as tensors.
+      supervised: (image, label) instead of a dict.
+      shuffle: a permutation.
+      seed: of the permutation.
+      reshuffle: another permutation each epoch.
+      with_tfds_id: add the feature "tfds_id".
+      prefetch: finish the next batch while the current one is used.
+      decode_calls: parallel decodes; None: by the processors.
+      tf_options: the user's `tf.data.Options`.
+      options: our own read options.
+    """
+
+    batch_size: int | None
+    supervised: bool
+    shuffle: bool
+    seed: int
+    reshuffle: bool
+    with_tfds_id: bool
+    prefetch: bool
+    decode_calls: int | None
+    tf_options: Any
+    options: ReadOptions
+
+
+def read_split(
+    record: BuildRecord, stretches: Sequence[tuple[str, int, int]], request: Request
+) -> Any:
+    """Returns the dataset, or its only batch as tensors where `batch_size` is -1.
+
+    Args:
+      record: of the build.
+      stretches: (split, first row, count) in the order of the split expression.
+      request: what to yield.
+
+    Raises:
+      ConfigError: images of several sizes cannot make a batch.
+      DatasetError: a file is missing or damaged.
+    """
+    splits = list(dict.fromkeys(split for split, _, _ in stretches))
+    reader = SplitReader(record, splits)
+    order = Order(
+        [(reader.first_row(split) + first, count) for split, first, count in stretches],
+        seed=request.seed if request.shuffle else None,
+        reshuffle=request.reshuffle,
+    )
+    is_whole = request.batch_size == -1
+    dataset = make_dataset(reader, order, _spec(record, order, request))
+    return dataset.get_single_element() if is_whole else dataset
+
+
+def _spec(record: BuildRecord, order: Order, request: Request) -> PipelineSpec:
+    built = record.content["options"]
+    options = request.options
+    is_resized_while_reading = (
+        record.content["image"]["encoding"] != "raw" and built["image_size"] is not None
+    )
+    declared = record.image_shape
+    channels = declared[2]
+    stored = (None, None, channels) if is_resized_while_reading else declared
+    image_size: Any = options.image_size or (declared[:2] if is_resized_while_reading else None)
+    batch_size = order.num_examples if request.batch_size == -1 else request.batch_size
+    if batch_size and image_size is None and None in stored:
+        raise ConfigError(
+            f"batch_size: the images of {record.name} have several sizes, so {batch_size} of them "
+            "make no batch. Pass "
+            "image_size=(height, width), or build the dataset with it."
+        )
+    return PipelineSpec(
+        batch_size=batch_size,
+        drop_remainder=options.drop_remainder,
+        image_shape=stored,
+        image_size=None if image_size == stored[:2] else image_size,
+        resize=options.resize or built["resize"],
+        background=background_values(built["background"], channels),
+        num_classes=record.content["label"]["num_classes"],
+        image_key=record.content["image"]["key"],
+        label_key=record.content["label"]["key"],
+        with_key=options.with_key,
+        with_tfds_id=request.with_tfds_id,
+        supervised=request.supervised,
+        prefetch=request.prefetch,
+        decode_calls=request.decode_calls,
+        options=request.tf_options,
+    )

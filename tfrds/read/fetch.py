@@ -1,0 +1,215 @@
+"""The stored bytes, labels and keys of any rows, copied from mapped shards; no TensorFlow.
+
+Gets rows of the index, gives one array for raw pixels or a list of encoded images; `pipeline.py`
+calls it from the graph, a batch at a time.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfrds.disk.build_record import BuildRecord
+from tfrds.disk.index import Rows, open_index
+from tfrds.disk.keys import Keys, open_keys
+from tfrds.disk.records import HEADER_BYTES
+from tfrds.errors import DatasetError
+from tfrds.read.mapped import MappedFile, map_file
+
+# TensorFlow takes a numpy array without a copy when it starts at a multiple of this
+# (EIGEN_MAX_ALIGN_BYTES).
+_ALIGNMENT = 64
+
+# Below this many bytes an image, one gather of numpy is faster than a copy for each image.
+_GATHER_BYTES = 16_384
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    """What was fetched.
+
+    Attributes:
+      images: uint8 [n, height, width, channels] for raw pixels, else a list of n JPEG or PNG files.
+      labels: int32 [n].
+    """
+
+    images: "NDArray[np.uint8] | list[bytes]"
+    labels: NDArray[np.int32]
+
+
+class SplitReader:
+    """Random access to the records of one split, or of several behind one another.
+
+    Rows count through the splits in the order given.
+
+    Args:
+      record: of the dataset.
+      splits: names.
+
+    Raises:
+      DatasetError: a file is missing, damaged or of another size than the record says.
+    """
+
+    def __init__(self, record: BuildRecord, splits: Sequence[str]) -> None:
+        self._record = record
+        self._splits = tuple(splits)
+        self._indexes: list[Rows] = []
+        self._files: list[MappedFile] = []
+        self._keys: list[Keys] = []
+        starts = [0]  # of each shard, in rows
+        split_starts = [0]
+        for split in splits:
+            shards = record.shards(split)
+            self._indexes.append(
+                open_index(record.split_files(split).index, [records for _, _, records in shards])
+            )
+            for path, num_bytes, records in shards:
+                self._files.append(map_file(path, num_bytes))
+                starts.append(starts[-1] + records)
+            split_starts.append(starts[-1])
+        self._shard_starts = np.array(starts, np.int64)
+        self._split_starts = np.array(split_starts, np.int64)
+        self._sizes = np.array([len(file.data) for file in self._files], np.int64)
+        self.is_raw = record.content["image"]["encoding"] == "raw"
+        self._shape = tuple(side or 0 for side in record.image_shape)
+        size = int(np.prod(self._shape))
+        self._windows = [_windows(file.data, size) for file in self._files] if self.is_raw else []
+
+    def first_row(self, split: str) -> int:
+        """Returns the row of a split's first record."""
+        return int(self._split_starts[self._splits.index(split)])
+
+    def open_keys(self) -> None:
+        """Maps the keys as well; they are needed only by who asks for them."""
+        self._keys = [
+            open_keys(files.keys, files.key_offsets, len(index))
+            for files, index in zip(
+                map(self._record.split_files, self._splits), self._indexes, strict=True
+            )
+        ]
+
+    def fetch(self, rows: NDArray[np.int64]) -> Batch:
+        """Returns images and labels of `rows`, in that order.
+
+        Raises:
+          DatasetError: a shard was cut, or the index does not fit it.
+        """
+        entries = self._entries(rows)
+        shards = np.searchsorted(self._shard_starts, rows, side="right") - 1
+        starts = (entries["offset"] + entries["image_offset"]).astype(np.int64) + HEADER_BYTES
+        lengths = entries["image_length"].astype(np.int64)
+        self._check(rows, shards, starts, lengths)
+        labels = np.ascontiguousarray(entries["label"])
+        if self.is_raw:
+            return Batch(self._pixels(entries, shards, starts, lengths), labels)
+        data = [file.data for file in self._files]
+        images = [
+            data[shard][start : start + length].tobytes()
+            for shard, start, length in zip(
+                shards.tolist(), starts.tolist(), lengths.tolist(), strict=True
+            )
+        ]
+        return Batch(images, labels)
+
+    def keys(self, rows: NDArray[np.int64]) -> list[bytes]:
+        """Returns the UTF-8 keys of `rows`; call `open_keys` before."""
+        splits = np.searchsorted(self._split_starts, rows, side="right") - 1
+        within = rows - self._split_starts[splits]
+        return [
+            self._keys[split][row]
+            for split, row in zip(splits.tolist(), within.tolist(), strict=True)
+        ]
+
+    def tfds_ids(self, rows: NDArray[np.int64]) -> list[bytes]:
+        """Returns what TFDS calls each of `rows`.
+
+        The shard's name and the number of the record in it.
+        """
+        shards = np.searchsorted(self._shard_starts, rows, side="right") - 1
+        within = rows - self._shard_starts[shards]
+        return [
+            f"{self._files[shard].path.name}__{row}".encode()
+            for shard, row in zip(shards.tolist(), within.tolist(), strict=True)
+        ]
+
+    def _pixels(
+        self,
+        entries: Rows,
+        shards: NDArray[np.int64],
+        starts: NDArray[np.int64],
+        lengths: NDArray[np.int64],
+    ) -> NDArray[np.uint8]:
+        """Returns raw images as one array; all have the size of the dataset's shape."""
+        size = int(np.prod(self._shape))
+        if len(lengths) and (int(lengths.min()) != size or int(lengths.max()) != size):
+            raise DatasetError(
+                f"{self._record.directory}: expected {size:,} bytes for an image of "
+                f"{list(self._shape)}, the index says "
+                f"{int(lengths.min()):,} to {int(lengths.max()):,}. Copy or build the dataset "
+                "again."
+            )
+        pixels = _aligned(len(starts), size)
+        if size < _GATHER_BYTES:
+            for shard in np.unique(shards).tolist():
+                chosen = (shards == shard).nonzero()[0]
+                pixels[chosen] = self._windows[shard][starts[chosen]]
+        else:
+            data = [file.data for file in self._files]
+            for row, shard, start in zip(pixels, shards.tolist(), starts.tolist(), strict=True):
+                row[:] = data[shard][start : start + size]
+        return pixels.reshape(-1, *self._shape)
+
+    def _entries(self, rows: NDArray[np.int64]) -> Rows:
+        if len(self._indexes) == 1:
+            return self._indexes[0][rows]
+        splits = np.searchsorted(self._split_starts, rows, side="right") - 1
+        entries = np.empty(len(rows), self._indexes[0].dtype)
+        for split in np.unique(splits):
+            chosen = splits == split
+            entries[chosen] = self._indexes[split][rows[chosen] - self._split_starts[split]]
+        return entries
+
+    def _check(
+        self,
+        rows: NDArray[np.int64],
+        shards: NDArray[np.int64],
+        starts: NDArray[np.int64],
+        lengths: NDArray[np.int64],
+    ) -> None:
+        """A stale or damaged index must not read beyond a file, nor a cut file be touched."""
+        for shard in np.unique(shards).tolist():
+            self._files[shard].check()
+        sizes = self._sizes[shards]
+        wrong = np.flatnonzero((starts < 0) | (starts + lengths > sizes))
+        if len(wrong):
+            position = int(wrong[0])
+            path = self._files[int(shards[position])].path
+            raise DatasetError(
+                f"{path}: record {int(rows[position] - self._shard_starts[shards[position]])}: the "
+                "index says bytes "
+                f"{int(starts[position]):,} to {int(starts[position] + lengths[position]):,} of a "
+                "file of "
+                f"{int(sizes[position]):,}. Copy or build the dataset again."
+            )
+
+
+def _aligned(count: int, size: int) -> NDArray[np.uint8]:
+    """Returns uint8 [count, size], not initialised, at an address that TensorFlow takes as it is.
+
+    A fresh array each time: a pool of used ones, found by their reference counts, was far slower.
+    """
+    memory = np.empty(count * size + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    return memory[start : start + count * size].reshape(count, size)
+
+
+def _windows(data: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
+    """Returns uint8 [positions, size], a view of the `size` bytes at every position.
+
+    Images lie at any offset.
+    """
+    size = min(size, len(data))  # a shard that holds no whole image is found out when it is read
+    return np.lib.stride_tricks.as_strided(
+        data, shape=(len(data) - size + 1, size), strides=(1, 1), writeable=False
+    )

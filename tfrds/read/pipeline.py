@@ -1,0 +1,273 @@
+"""The dataset: order -> fetch -> decode -> batch -> values -> prefetch.
+
+Gets a reader of records, an order and what the user wants, gives a `tf.data.Dataset`;
+`image_builder.py` calls it for each split. The parallelism is explicit: tf.data's autotuning makes
+destroying an iterator wait for its tuner, for seconds an epoch, and Keras makes iterators all the
+time.
+"""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from tfrds.cpus import available_cpus
+from tfrds.errors import TfrdsError
+from tfrds.read import host_calls
+from tfrds.read.fetch import SplitReader
+from tfrds.read.order import EpochState, Order
+from tfrds.read.stages.decode import decode_encoded
+from tfrds.read.stages.resize import resize_images
+from tfrds.read.stages.values import model_values
+
+# Two fetches hide each other's waits; more only compete for memory bandwidth, and hold a batch
+# each.
+_FETCH_CALLS = 2
+
+# Decodes a processor: 2 keep it busy while others wait for the batch; 4 gained nothing.
+_DECODES_PER_CPU = 2
+
+# One finished batch waits for the model; a second one costs its memory and gained nothing.
+_PREFETCHED = 1
+
+# Without a batch size, examples are still fetched together: a call from the graph costs as much as
+# 50 small images.
+_UNBATCHED = 64
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PipelineSpec:
+    """What a pipeline yields.
+
+    Attributes:
+      batch_size: examples a batch; None: single examples.
+      drop_remainder: leave out an epoch's last batch where it is smaller.
+      image_shape: (height, width, channels) as stored, height and width None where they vary.
+      image_size: (height, width) to resize to, None: not resized.
+      resize: "stretch", "crop" or "pad".
+      background: one value for each channel, around padded images.
+      num_classes: depth of the one-hot labels.
+      image_key, label_key: names of the features.
+      with_key: add the feature "key".
+      with_tfds_id: add the feature "tfds_id".
+      supervised: yield (image, label) instead of a dict.
+      prefetch: finish the next batch while the current one is used.
+      decode_calls: parallel decodes; None: by the processors this process may use.
+      options: the user's own, applied last.
+    """
+
+    batch_size: int | None
+    drop_remainder: bool = False
+    image_shape: tuple[int | None, int | None, int]
+    image_size: tuple[int, int] | None
+    resize: str
+    background: tuple[int, ...]
+    num_classes: int
+    image_key: str
+    label_key: str
+    with_key: bool = False
+    with_tfds_id: bool = False
+    supervised: bool = False
+    prefetch: bool = True
+    decode_calls: int | None = None
+    options: Any = None
+
+
+class Pipeline:
+    """The Python part of one dataset: what its graph calls, found again by its handle.
+
+    Attributes:
+      epochs: sets and takes the epoch of the next iterator.
+    """
+
+    def __init__(self, reader: SplitReader, order: Order, spec: PipelineSpec) -> None:
+        self.epochs = EpochState()
+        self._reader = reader
+        self._order = order
+        self._spec = spec
+        self._batch = spec.batch_size or _UNBATCHED
+        if spec.drop_remainder and spec.batch_size:
+            self.num_examples = order.num_examples // self._batch * self._batch
+        else:
+            self.num_examples = order.num_examples
+        self.num_steps = -(-self.num_examples // self._batch)
+        self.has_full_batches = self.num_examples % self._batch == 0
+        self.image_shape = spec.image_shape
+        if spec.with_key:
+            reader.open_keys()
+
+    @property
+    def kinds(self) -> list[str]:
+        """The types of what `fetch` returns."""
+        names = self._spec.with_key + self._spec.with_tfds_id
+        return ["uint8" if self._reader.is_raw else "string", "int32", *["string"] * names]
+
+    @property
+    def declared_batch(self) -> int | None:
+        """The examples of each fetch as the graph is told.
+
+        Where the fetches are taken apart again, the last one may be smaller without harm, and their
+        number is only known if all have the same shape.
+        """
+        is_taken_apart = not self._reader.is_raw or self._spec.batch_size is None
+        return self._batch if is_taken_apart or self.has_full_batches else None
+
+    def draw(self) -> NDArray[np.int64]:
+        """Returns the steps left of the next epoch, counted through all epochs."""
+        epoch, first_step = self.epochs.take()
+        return np.arange(epoch * self.num_steps + first_step, (epoch + 1) * self.num_steps)
+
+    def fetch(self, global_step: int) -> list[Any]:
+        """Returns images, labels and the names that were asked for, of one step."""
+        epoch, step = divmod(global_step, self.num_steps)
+        start = step * self._batch
+        rows = self._order.rows(epoch, start, min(start + self._batch, self.num_examples))
+        batch = self._reader.fetch(rows)
+        fetched = [
+            _strings(batch.images) if isinstance(batch.images, list) else batch.images,
+            batch.labels,
+        ]
+        if self._spec.with_key:
+            fetched.append(_strings(self._reader.keys(rows)))
+        if self._spec.with_tfds_id:
+            fetched.append(_strings(self._reader.tfds_ids(rows)))
+        return fetched
+
+
+def _strings(values: list[bytes]) -> NDArray[Any]:
+    # numpy's own byte strings would lose zeros at the end of a file.
+    strings = np.empty(len(values), object)
+    strings[:] = values
+    return strings
+
+
+def make_dataset(reader: SplitReader, order: Order, spec: PipelineSpec) -> tf.data.Dataset:
+    """Returns the dataset of one split expression.
+
+    Element: dict of `image_key` float32 [batch, height, width, channels], 0..255, and `label_key`
+    float32 [batch, num_classes], one-hot; with "key" and "tfds_id" string [batch] where asked for;
+    without the batch dimension where `batch_size` is None; (image, label) where supervised. Its
+    cardinality is known.
+
+    While iterating, an error surfaces as `tf.errors.InvalidArgumentError` whose text holds ours.
+    """
+    pipeline = Pipeline(reader, order, spec)
+    handle = np.int64(host_calls.register(pipeline))
+    # A root of one element, so that `draw` runs once an iterator, when its first element is asked
+    # for.
+    root = tf.data.Dataset.from_tensors(handle)
+    if not tf.inside_function():
+        host_calls.bind(root, int(handle))
+    # The steps of an epoch become elements by `unbatch`, which knows their number from the shape.
+    dataset = root.map(lambda _: _draw(handle, pipeline)).unbatch()
+    # One call fetches a whole batch: the bytes of all its rows, side by side.
+    dataset = dataset.map(
+        lambda step: _fetch(handle, step, pipeline), num_parallel_calls=_FETCH_CALLS
+    )
+    if not reader.is_raw:
+        # JPEG and PNG are decoded one by one, in parallel: this is where the time goes.
+        calls = spec.decode_calls or available_cpus() * _DECODES_PER_CPU
+        dataset = dataset.unbatch().map(
+            lambda data, *rest: (_decode(data, spec), *rest), num_parallel_calls=calls
+        )
+        if spec.batch_size:
+            dataset = dataset.batch(spec.batch_size, drop_remainder=pipeline.has_full_batches)
+    if spec.batch_size or reader.is_raw:
+        # Up to here pixels are uint8, a quarter of the bytes; values are made once for the whole
+        # batch.
+        dataset = dataset.map(lambda *parts: _values(parts, spec), num_parallel_calls=_FETCH_CALLS)
+    if not spec.batch_size:
+        dataset = (
+            dataset.unbatch() if reader.is_raw else dataset.map(lambda *parts: _values(parts, spec))
+        )
+        # The last fetch may be smaller than its shape says: `take` makes the number of examples
+        # right again.
+        dataset = dataset.take(pipeline.num_examples)
+    if spec.prefetch:
+        dataset = dataset.prefetch(_PREFETCHED if spec.batch_size else _UNBATCHED)
+    # Options come last: some datasets lose those that were set before them.
+    return dataset.with_options(_options(spec.options))
+
+
+def _draw(handle: np.int64, pipeline: Pipeline) -> tf.Tensor:
+    steps = tf.numpy_function(_draw_here, [handle], tf.int64)
+    # tf.data does not check this shape, and must not: an epoch that starts in its middle has fewer
+    # steps left.
+    steps.set_shape([pipeline.num_steps])
+    return steps
+
+
+def _fetch(handle: np.int64, step: tf.Tensor, pipeline: Pipeline) -> tuple[tf.Tensor, ...]:
+    kinds = pipeline.kinds
+    *parts, fault = tf.numpy_function(
+        _fetch_here, [handle, step, ",".join(kinds)], [*_types(kinds), tf.string]
+    )
+    with tf.control_dependencies([tf.debugging.Assert(tf.equal(fault, ""), [fault])]):
+        parts = [tf.identity(part) for part in parts]
+    for part, kind in zip(parts, kinds, strict=True):
+        part.set_shape(
+            [pipeline.declared_batch, *(pipeline.image_shape if kind == "uint8" else ())]
+        )
+    return tuple(parts)
+
+
+def _draw_here(handle: NDArray[np.int64]) -> NDArray[np.int64]:
+    with host_calls.running:
+        steps: NDArray[np.int64] = host_calls.find(int(handle)).draw()
+        return steps
+
+
+def _fetch_here(handle: NDArray[np.int64], step: NDArray[np.int64], kinds: bytes) -> list[Any]:
+    """Returns the parts and an empty string; after an error empty parts and its text.
+
+    As an exception the text would lose its class and gain a traceback of thirty lines.
+    """
+    try:
+        with host_calls.running:
+            return [*host_calls.find(int(handle)).fetch(int(step)), ""]
+    except (TfrdsError, LookupError, OSError, MemoryError) as error:
+        return [*(_EMPTY[kind] for kind in kinds.decode().split(",")), str(error)]
+
+
+_EMPTY = {
+    "uint8": np.zeros((0, 0, 0, 0), np.uint8),
+    "int32": np.zeros(0, np.int32),
+    "string": np.zeros(0, object),
+}
+
+
+def _types(kinds: list[str]) -> list[tf.DType]:
+    return [tf.dtypes.as_dtype(kind) for kind in kinds]
+
+
+def _decode(data: tf.Tensor, spec: PipelineSpec) -> tf.Tensor:
+    """Returns one image, uint8, or float32 where it was resized."""
+    image = tf.ensure_shape(decode_encoded(data, spec.image_shape[2]), spec.image_shape)
+    if spec.image_size:
+        image = resize_images(image, spec.image_size, spec.resize, spec.background)
+    return image
+
+
+def _values(parts: tuple[tf.Tensor, ...], spec: PipelineSpec) -> Any:
+    images, labels, *names = parts
+    if (
+        spec.image_size and images.dtype == tf.uint8
+    ):  # raw; others were resized as they were decoded
+        images = resize_images(images, spec.image_size, spec.resize, spec.background)
+    return _named((*model_values(images, labels, spec.num_classes), *names), spec)
+
+
+def _named(parts: tuple[tf.Tensor, ...], spec: PipelineSpec) -> Any:
+    if spec.supervised:
+        return parts[0], parts[1]
+    names = [spec.image_key, spec.label_key, *(["key"] if spec.with_key else [])]
+    names += ["tfds_id"] if spec.with_tfds_id else []
+    return dict(zip(names, parts, strict=True))
+
+
+def _options(given: tf.data.Options | None) -> tf.data.Options:
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return options.merge(given) if given else options

@@ -1,0 +1,206 @@
+"""Every touch of TFDS 4.9.10 beyond its documented interface, each with its reason.
+
+`image_builder.py` and `by_name.py` call these; when TFDS changes, this is the file to look at.
+setup.cfg pins the version.
+"""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow_datasets as tfds
+from tensorflow_datasets.core import dataset_builder, naming, registered
+from tensorflow_datasets.core import splits as splits_lib
+from tensorflow_datasets.core.features import feature as feature_lib
+
+from tfrds.disk.layout import FEATURES_FILE
+from tfrds.errors import ConfigError, DatasetError
+
+# features.json names classes that TFDS imports, whatever module they are in: only these may be
+# named.
+_ALLOWED_FEATURES = frozenset(
+    (
+        "tensorflow_datasets.core.features.features_dict.FeaturesDict",
+        "tfrds.features.Image",
+        "tfrds.features.Label",
+    )
+)
+_MAX_FEATURES_BYTES = 2**20
+
+# Fields of tfds.ReadConfig that the fast path honours, or that say nothing to it: it always knows
+# its cardinality, caches nothing decoded, and fetches by index.
+_HONOURED = frozenset(
+    (
+        "options",
+        "try_autocache",
+        "add_tfds_id",
+        "shuffle_seed",
+        "shuffle_reshuffle_each_iteration",
+        "skip_prefetch",
+        "num_parallel_calls_for_decode",
+        "num_parallel_calls_for_interleave_files",
+        "enable_ordering_guard",
+        "assert_cardinality",
+        "override_buffer_size",
+    )
+)
+
+
+def is_mocked() -> bool:
+    """Whether `tfds.testing.mock_data` is active.
+
+    It replaces the methods of the base class, and leaves those of subclasses: ours must step aside
+    by themselves.
+    """
+    return bool(dataset_builder.DatasetBuilder.as_dataset.__module__ != dataset_builder.__name__)
+
+
+def is_registered(name: str) -> bool:
+    """Whether a class of this name is registered; imports none of TFDS's datasets to find out."""
+    return name in registered._DATASET_REGISTRY
+
+
+def registered_class(name: str) -> type[tfds.core.DatasetBuilder] | None:
+    """Returns the registered builder class of this name."""
+    cls: type[tfds.core.DatasetBuilder] | None = registered._DATASET_REGISTRY.get(name)
+    return cls
+
+
+def parse_name(name: str, **builder_kwargs: Any) -> tuple[str, dict[str, Any]]:
+    """Returns (name, builder arguments) of "name/config:1.0.0/key=value", as in `tfds.load`."""
+    parsed, kwargs = naming.parse_builder_name_kwargs(name, **builder_kwargs)
+    return str(parsed), dict(kwargs)
+
+
+def set_features(info: tfds.core.DatasetInfo, features: tfds.features.FeaturesDict) -> None:
+    """Replaces an info's features.
+
+    A builder declares them before its source is seen, and knows them after.
+    """
+    info._features = features
+
+
+def read_features(directory: pathlib.Path) -> tfds.features.FeaturesDict:
+    """Returns the features of a dataset, after a look at which classes its file would import.
+
+    Raises:
+      DatasetError: missing, damaged, or naming any other class than tfrds writes.
+    """
+    path = directory / FEATURES_FILE
+    try:
+        if path.stat().st_size > _MAX_FEATURES_BYTES:
+            raise DatasetError(
+                f"{path}: larger than {_MAX_FEATURES_BYTES:,} bytes, so not written by tfrds."
+            )
+        unknown = _class_names(json.loads(path.read_bytes())) - _ALLOWED_FEATURES
+    except (OSError, ValueError, RecursionError) as error:
+        raise DatasetError(
+            f"{path}: cannot be read: {error}. Copy or build the dataset again."
+        ) from error
+    if unknown:
+        raise DatasetError(
+            f"{path}: names the class {sorted(unknown)[0]!r}, expected only those of tfrds. It was "
+            "not imported. Load this dataset with tensorflow_datasets if you trust it."
+        )
+    try:
+        return feature_lib.FeatureConnector.from_config(str(directory))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DatasetError(
+            f"{path}: incomplete: {error!r}. Copy or build the dataset again."
+        ) from error
+
+
+def _class_names(content: Any) -> set[str]:
+    """Returns all names in features.json that TFDS would import, at any depth."""
+    if isinstance(content, list):
+        return set().union(*map(_class_names, content))
+    if not isinstance(content, Mapping):
+        return set()
+    names = {
+        str(content[key]) for key in ("pythonClassName", "type", "proto_cls") if key in content
+    }
+    return names.union(*map(_class_names, content.values()))
+
+
+def split_infos(
+    name: str, directory: str, splits: Mapping[str, tuple[list[int], int]]
+) -> splits_lib.SplitDict:
+    """Returns TFDS's description of splits that we wrote.
+
+    Args:
+      name: of the dataset.
+      directory: where its files lie.
+      splits: (shard lengths, bytes of all records) by split.
+    """
+    return splits_lib.SplitDict(
+        [
+            splits_lib.SplitInfo(
+                name=split,
+                shard_lengths=shard_lengths,
+                num_bytes=num_bytes,
+                filename_template=naming.ShardedFileTemplate(
+                    dataset_name=name, data_dir=directory, split=split, filetype_suffix="tfrecord"
+                ),
+            )
+            for split, (shard_lengths, num_bytes) in splits.items()
+        ]
+    )
+
+
+def save_default_config(builder: tfds.core.DatasetBuilder) -> None:
+    """Notes the name of the default configuration beside them, for readers without the class."""
+    config = builder.get_default_builder_config()
+    if config is not None:
+        dataset_builder._save_default_config_name(
+            builder.data_path.parent.parent, default_config_name=config.name
+        )
+
+
+def reason_for_tfds_reader(decoders: Any, read_config: tfds.ReadConfig) -> str | None:
+    """Returns which argument only TFDS's own reader can serve, None if the fast path can."""
+    if decoders is not None:
+        return "decoders"
+    default = tfds.ReadConfig()
+    for field in dataclasses.fields(read_config):
+        value = getattr(read_config, field.name)
+        if field.name not in _HONOURED and value != getattr(default, field.name):
+            if field.name == "file_format" and value is tfds.core.FileFormat.TFRECORD:
+                continue
+            return f"read_config.{field.name}"
+    return None
+
+
+def row_ranges(info: tfds.core.DatasetInfo, split: Any) -> list[tuple[str, int, int]]:
+    """Returns (split, first row, count) of each stretch of records that an expression selects.
+
+    Source: `file_instructions`, which serve TFDS's own reader too, so every form of expression
+    means the same.
+
+    Raises:
+      ConfigError: TFDS refuses the expression, or it selects nothing.
+    """
+    try:
+        instructions = info.splits[split].file_instructions
+    except (ValueError, KeyError, AssertionError) as error:
+        raise ConfigError(f"split: {error}") from error
+    place = {}
+    for name in info.splits:
+        first = 0
+        for filename, length in zip(
+            sorted(info.splits[name].filenames), info.splits[name].shard_lengths, strict=True
+        ):
+            place[filename] = (name, first)
+            first += length
+    ranges: list[tuple[str, int, int]] = []
+    for instruction in instructions:
+        name, first = place[instruction.basename()]
+        first += instruction.skip
+        if ranges and ranges[-1][0] == name and sum(ranges[-1][1:]) == first:
+            ranges[-1] = (name, ranges[-1][1], ranges[-1][2] + instruction.take)
+        else:
+            ranges.append((name, first, instruction.take))
+    if not sum(count for _, _, count in ranges):
+        raise ConfigError(f"split: {split!r} selects no example.")
+    return ranges
