@@ -46,20 +46,26 @@ clean:  ## remove build products and caches; .venv and benchmarks/data stay
 	rm -rf build dist *.egg-info .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache
 	find tfrds tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# An environment made by hand is used as it is. One whose making was interrupted still has the .making mark and is
-# made anew. ensurepip is imported because Debian and Ubuntu ship a venv module that fails without it.
+# python_requires of setup.cfg, said here too: pip's resolver hides it behind minutes of search.
+SUPPORTED := (3, 11) <= sys.version_info < (3, 14)
+
+# An environment made by hand is used as it is, never removed. One whose making was interrupted still has the .making
+# mark and is made anew. ensurepip is imported because Debian and Ubuntu ship a venv module that fails without it.
 $(MADE):
-	@if [ ! -e $(VENV)/.making ] && $(PY) -m pip --version >/dev/null 2>&1; then touch $@; exit 0; fi; \
+	@if [ -d $(VENV) ] && [ ! -e $(VENV)/.making ]; then \
+	  if $(PY) -c 'import pip, sys; sys.exit(not $(SUPPORTED))'; then touch $@; exit 0; fi; \
+	  echo "$(VENV) has no pip or not Python 3.11, 3.12 or 3.13, which tfrds needs. Remove $(VENV) first." >&2; \
+	  exit 1; \
+	fi; \
 	for python in $(PYTHON) python3 python3.13 python3.12 python3.11; do \
-	  if $$python -c 'import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
-	      >/dev/null 2>&1; then \
+	  if $$python -c 'import ensurepip, sys, venv; sys.exit(not $(SUPPORTED))' >/dev/null 2>&1; then \
 	    echo "Making $(VENV) with $$($$python --version)"; \
-	    rm -rf $(VENV) && mkdir $(VENV) && touch $(VENV)/.making && \
+	    rm -rf $(VENV) && mkdir -p $(VENV) && touch $(VENV)/.making && \
 	    $$python -m venv $(VENV) && mv $(VENV)/.making $@; exit $$?; \
 	  fi; \
 	done; \
 	echo "tfrds needs Python 3.11, 3.12 or 3.13 with its venv module; none was found." >&2; \
-	echo "Found: python3 is $$(python3 --version 2>&1 || true)." >&2; \
+	echo "Found: python3 is $$(python3 --version 2>&1)." >&2; \
 	echo "Debian, Ubuntu: apt-get install python3-venv. macOS: install one from python.org or Homebrew." >&2; \
 	echo "Or name one: make PYTHON=/path/to/python3.12 ..." >&2; \
 	exit 1

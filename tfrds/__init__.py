@@ -1,10 +1,8 @@
-"""Labelled images for Keras.
+"""Labelled images for Keras: TFRecord shards, built once and read by name at the machine's limit.
 
-TFRecord shards that are built once, and read at the machine's limit by name.
-
-Importing this does no work: each public name is imported when it is first used, and the only other
-thing is a note to the import system, so that `tfds.load` finds datasets of tfrds whichever of the
-two packages is imported first.
+Importing this does no work. Each public name is imported when it is first used; besides there is
+only a note to the import system, so that `tfds.load` finds datasets of tfrds and
+`tfds.show_examples` shows them, whichever of the two packages is imported first.
 """
 
 import importlib
@@ -71,6 +69,7 @@ def __dir__() -> list[str]:
 
 def _on_tfds_import(tfds: Any) -> None:
     importlib.import_module("tfrds.provider").install(tfds)
+    importlib.import_module("tfrds.visualizer").install()
 
 
 wrapt.register_post_import_hook(_on_tfds_import, "tensorflow_datasets")

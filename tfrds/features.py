@@ -7,9 +7,13 @@ one-hot labels. Their names `tfrds.features.Image` and `tfrds.features.Label` st
 and never change.
 """
 
+import contextlib
+import contextvars
+import functools
 import html
 import io
-from collections.abc import Iterable, Mapping, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +23,38 @@ from tensorflow_datasets.core.features import feature as feature_lib
 
 if TYPE_CHECKING:
     import tensorflow as tf
+
+
+_log = logging.getLogger("tfrds")
+
+# Whether the running call chose TFDS's own reader knowingly, and has said so itself.
+_chosen: contextvars.ContextVar[bool] = contextvars.ContextVar("tfds_reader_chosen", default=False)
+
+
+@contextlib.contextmanager
+def tfds_reader_chosen() -> Iterator[None]:
+    """Keeps the features from saying what the caller has said already."""
+    token = _chosen.set(True)
+    try:
+        yield
+    finally:
+        _chosen.reset(token)
+
+
+def _say_which_reader() -> None:
+    if not _chosen.get():
+        _say_which_reader_once()
+
+
+@functools.cache
+def _say_which_reader_once() -> None:
+    # Only TFDS's own reader decodes by the features. Whoever meets it by an explicit version or
+    # data_dir has the right values at a fraction of the speed, and would not know why.
+    _log.warning(
+        "TFDS's own reader serves this dataset of tfrds: the same values, but not the fast path. "
+        'The fast forms are tfrds.load(...), tfds.load("name") after `import tfrds`, and '
+        'tfds.load("name:1.0.0/fast=True").'
+    )
 
 
 class Image(tfds.features.Image):  # type: ignore[misc]
@@ -79,6 +115,7 @@ class Image(tfds.features.Image):  # type: ignore[misc]
         from tfrds.read.stages.decode import decode_encoded, decode_raw
         from tfrds.read.stages.resize import resize_images
 
+        _say_which_reader()
         if self._encoding == "raw":
             image = decode_raw(tfexample_data, self._shape)
         else:

@@ -23,7 +23,7 @@ from tfrds.disk.build_record import BuildRecord, read_build_record
 from tfrds.disk.commit import building
 from tfrds.disk.layout import is_dataset
 from tfrds.errors import ConfigError, DatasetError
-from tfrds.features import Image, Label
+from tfrds.features import Image, Label, tfds_reader_chosen
 from tfrds.spec import (
     BuildOptions,
     ReadOptions,
@@ -247,14 +247,15 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
             self.name,
             reason,
         )
-        return super().as_dataset(
-            split=split,
-            batch_size=batch_size,
-            shuffle_files=shuffle_files,
-            decoders=decoders,
-            read_config=read_config,
-            as_supervised=as_supervised,
-        )
+        with tfds_reader_chosen():
+            return super().as_dataset(
+                split=split,
+                batch_size=batch_size,
+                shuffle_files=shuffle_files,
+                decoders=decoders,
+                read_config=read_config,
+                as_supervised=as_supervised,
+            )
 
     @property
     def _directory(self) -> pathlib.Path:

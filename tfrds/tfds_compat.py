@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import tensorflow_datasets as tfds
+from google.protobuf import json_format
 from tensorflow_datasets.core import dataset_builder, naming, registered
 from tensorflow_datasets.core import splits as splits_lib
 from tensorflow_datasets.core.features import feature as feature_lib
@@ -27,6 +28,9 @@ _ALLOWED_FEATURES = frozenset(
         "tfrds.features.Label",
     )
 )
+# How a class may be spelled there: protobuf's JSON takes a field by either name, the other two are
+# TFDS's form before protobuf.
+_CLASS_NAME_FIELDS = ("pythonClassName", "python_class_name", "type", "proto_cls")
 _MAX_FEATURES_BYTES = 2**20
 
 # Fields of tfds.ReadConfig that the fast path honours, or that say nothing to it: it always knows
@@ -106,7 +110,14 @@ def read_features(directory: pathlib.Path) -> tfds.features.FeaturesDict:
         )
     try:
         return feature_lib.FeatureConnector.from_config(str(directory))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        RecursionError,
+        json_format.ParseError,
+    ) as error:
         raise DatasetError(
             f"{path}: incomplete: {error!r}. Copy or build the dataset again."
         ) from error
@@ -118,9 +129,7 @@ def _class_names(content: Any) -> set[str]:
         return set().union(*map(_class_names, content))
     if not isinstance(content, Mapping):
         return set()
-    names = {
-        str(content[key]) for key in ("pythonClassName", "type", "proto_cls") if key in content
-    }
+    names = {str(content[key]) for key in _CLASS_NAME_FIELDS if key in content}
     return names.union(*map(_class_names, content.values()))
 
 
@@ -185,6 +194,11 @@ def row_ranges(info: tfds.core.DatasetInfo, split: Any) -> list[tuple[str, int, 
         instructions = info.splits[split].file_instructions
     except (ValueError, KeyError, AssertionError) as error:
         raise ConfigError(f"split: {error}") from error
+    except (AttributeError, TypeError) as error:
+        raise ConfigError(
+            'split: expected the name of a split, an expression such as "train[:80%]" or a '
+            f"tfds.core.ReadInstruction, got {split!r}."
+        ) from error
     place = {}
     for name in info.splits:
         first = 0
