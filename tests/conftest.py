@@ -2,7 +2,9 @@
 
 import os
 import pathlib
+import shutil
 import socket
+import subprocess
 import sys
 
 import pytest
@@ -45,6 +47,21 @@ def no_network(monkeypatch):
         return connect(self, address)
 
     monkeypatch.setattr(socket.socket, "connect", connect_here_only)
+
+
+@pytest.fixture
+def tiny_disk(tmp_path):
+    """A file system of its own with room for 256 kB."""
+    folder = tmp_path / "tiny_disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)]
+    if (
+        not shutil.which("mount")
+        or subprocess.run(mount, capture_output=True, check=False).returncode
+    ):
+        pytest.skip("cannot mount a tmpfs: needs Linux and root")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
 
 
 @pytest.fixture(scope="session")

@@ -87,7 +87,7 @@ def test_sniff_does_not_believe_the_name_of_a_text():
 
 
 def test_empty_file_says_so():
-    with pytest.raises(EncodeError, match=r'^empty file\. Replace it, or pass on_error="skip"\.$'):
+    with pytest.raises(EncodeError, match=r"^empty file\. Replace it or remove it\.$"):
         open_image(b"")
 
 

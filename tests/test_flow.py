@@ -36,7 +36,13 @@ def run(command, workplace, **kwargs):
     path = os.pathsep.join((os.path.dirname(sys.executable), os.environ["PATH"]))
     environment = {**os.environ, "PATH": path, "TFDS_DATA_DIR": str(workplace / "data")}
     return subprocess.run(
-        command, cwd=workplace, env=environment, capture_output=True, text=True, timeout=300, **kwargs
+        command,
+        cwd=workplace,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        **kwargs,
     )
 
 

@@ -26,6 +26,6 @@ def available_cpus() -> int:
 def _quota() -> int | None:
     try:
         quota, period = _CGROUP_QUOTA.read_text(encoding="ascii").split()
-    except (OSError, ValueError):
+        return None if quota == "max" else -(-int(quota) // int(period))
+    except (OSError, ValueError, ZeroDivisionError):
         return None
-    return None if quota == "max" else -(-int(quota) // int(period))

@@ -73,12 +73,29 @@ def find_dataset(
     """
     roots = [pathlib.Path(os.path.expanduser(data_dir)).absolute()] if data_dir else data_dirs()
     found = {root: path for root in roots if (path := _find_in(root / name, config, version))}
-    if len(found) > 1:
+    home = _only(name, list(found))
+    return found[home] if home else None
+
+
+def find_home(name: str) -> pathlib.Path | None:
+    """Returns the data directory that holds a dataset, in any version and configuration.
+
+    Raises:
+      DatasetError: several do.
+    """
+    return _only(
+        name,
+        [root for root in data_dirs() if find_versions(root / name) or find_configs(root / name)],
+    )
+
+
+def _only(name: str, roots: list[pathlib.Path]) -> pathlib.Path | None:
+    if len(roots) > 1:
         raise DatasetError(
-            f"{name}: found in several data directories: {[str(root) for root in found]}. Pass "
+            f"{name}: found in several data directories: {[str(root) for root in roots]}. Pass "
             "data_dir=."
         )
-    return next(iter(found.values()), None)
+    return roots[0] if roots else None
 
 
 def not_found(
@@ -97,7 +114,8 @@ def not_found(
     else:
         near = difflib.get_close_matches(name, names, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        hint += f" Found there: {names[:_LISTED]}{' and more' if len(names) > _LISTED else ''}."
+        if names:
+            hint += f" Found there: {names[:_LISTED]}{' and more' if len(names) > _LISTED else ''}."
     return DatasetError(f"{wanted}: no such dataset in {[str(root) for root in roots]}.{hint}")
 
 

@@ -21,7 +21,7 @@ from tfrds import tfds_compat
 from tfrds.data_dirs import default_data_dir, find_dataset, remember_data_dir
 from tfrds.disk.build_record import BuildRecord, read_build_record
 from tfrds.disk.commit import building
-from tfrds.disk.layout import is_dataset
+from tfrds.disk.layout import find_configs, find_versions, is_dataset
 from tfrds.errors import ConfigError, DatasetError
 from tfrds.features import Image, Label, tfds_reader_chosen
 from tfrds.spec import (
@@ -279,6 +279,8 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
         )
 
     def _pick_version(self, requested_version: Any) -> tfds.core.Version:
+        if requested_version is None and self._HOME is not None and self.builder_config_name:
+            requested_version = "*.*.*"  # configurations may have other versions than the class
         if self._opens_any_version and requested_version not in (None, "experimental_latest"):
             # The configuration is known by now, the directory is not: it depends on the version.
             found = find_dataset(
@@ -347,7 +349,12 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
         if self._HOME is not None:
             return
         built, ours = self._record().content["options"], self.options.to_dict()
-        different = sorted(name for name in ours if ours[name] != built.get(name, ours[name]))
+        # The number of shards changes no example, and download_config may have decided it.
+        different = sorted(
+            name
+            for name in ours
+            if name != "num_shards" and ours[name] != built.get(name, ours[name])
+        )
         if different:
             name = different[0]
             raise DatasetError(
@@ -469,11 +476,20 @@ def open_directory(directory: pathlib.Path) -> ImageDatasetBuilder:
     record = read_build_record(directory)
     config = directory.parent.name if directory.parent.name != record.name else None
     root = directory.parents[2] if config else directory.parents[1]
-    builder_config = tfds.core.BuilderConfig(name=config) if config else None
-    return class_of(record.name, record.version, root)(data_dir=root, config=builder_config)
+    return class_of(record.name, record.version, root, config)(data_dir=root, config=config)
 
 
-def class_of(name: str, version: str, root: pathlib.Path) -> type[ImageDatasetBuilder]:
+def class_of_name(name: str, root: pathlib.Path) -> type[ImageDatasetBuilder]:
+    """Returns a class for all versions and configurations of a dataset that lies in `root`."""
+    directory = root / name
+    configs = [] if find_versions(directory) else find_configs(directory)
+    version = find_versions(directory / configs[0] if configs else directory)[-1]
+    return class_of(name, version, root, *configs)
+
+
+def class_of(
+    name: str, version: str, root: pathlib.Path, *configs: str | None
+) -> type[ImageDatasetBuilder]:
     """Returns a builder class for a dataset without code.
 
     Its instances pickle by what they open, not by class.
@@ -484,6 +500,8 @@ def class_of(name: str, version: str, root: pathlib.Path) -> type[ImageDatasetBu
         {
             "name": name,
             "VERSION": version,
+            "BUILDER_CONFIGS": [tfds.core.BuilderConfig(name=name) for name in configs if name],
+            "DEFAULT_BUILDER_CONFIG_NAME": tfds_compat.default_config(root / name, configs),
             "_HOME": os.fspath(root),
             "__module__": __name__,
             "__doc__": "",
@@ -506,8 +524,8 @@ class _NoCodeBuilder(ImageDatasetBuilder, skip_registration=True):  # type: igno
 
 
 def _reopen(name: str, version: str, root: str, config: str | None) -> ImageDatasetBuilder:
-    builder_config = tfds.core.BuilderConfig(name=config) if config else None
-    return class_of(name, version, pathlib.Path(root))(data_dir=root, config=builder_config)
+    home = pathlib.Path(root)
+    return class_of(name, version, home, config)(data_dir=root, config=config, version=version)
 
 
 def _prepare(
@@ -548,7 +566,8 @@ def _write_metadata(
     download_size: Any,
 ) -> None:
     """Adds TFDS's own files: features, class names, splits, licence."""
-    info = builder.info
+    # A new one: where a dataset is overwritten, builder.info holds what was read from the old one.
+    info = builder._info()
     height, width, channels = written.image_shape
     features = _features(
         plan.options, channels, (height, width), plan.class_names, plan.image.encoding

@@ -8,7 +8,7 @@ Nothing of TFDS is imported at the top: this module is loaded in the middle of T
 import importlib
 from typing import Any
 
-from tfrds.data_dirs import find_dataset, not_found
+from tfrds.data_dirs import find_home, not_found
 from tfrds.errors import DatasetError
 
 # Classes that come with tfrds, by the module that registers them when TFDS asks for their name.
@@ -30,18 +30,18 @@ class Provider:
         if tfds_compat.is_registered(name):
             return False
         try:
-            return find_dataset(name) is not None
+            return find_home(name) is not None
         except DatasetError:
             return True  # in several places: `get_builder_cls` says so
 
     def get_builder_cls(self, name: str) -> Any:
-        """Returns a class that opens the dataset, any of its versions."""
-        from tfrds.image_builder import open_directory
+        """Returns a class that opens the dataset, any of its versions and configurations."""
+        from tfrds.image_builder import class_of_name
 
-        directory = find_dataset(name)
-        if directory is None:
+        home = find_home(name)
+        if home is None:
             raise not_found(name, None, None)
-        return type(open_directory(directory))
+        return class_of_name(name, home)
 
 
 def install(tfds: Any) -> None:

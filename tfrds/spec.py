@@ -46,7 +46,7 @@ def parse_image_size(value: object, field: str = "image_size") -> tuple[int, int
     pair = (value, value) if _is_int(value) else value
     if (
         not isinstance(pair, Sequence)
-        or isinstance(pair, str)
+        or isinstance(pair, str | bytes)
         or len(pair) != 2
         or not all(_is_int(side) and 1 <= side <= MAX_SIDE for side in pair)
     ):
@@ -290,7 +290,7 @@ def _is_list_of_names(names: object) -> bool:
 def _check_background(background: object) -> None:
     if (
         not isinstance(background, Sequence)
-        or isinstance(background, str)
+        or isinstance(background, str | bytes)
         or len(background) != 3
         or not all(_is_int(value) and 0 <= value <= 255 for value in background)
     ):

@@ -7,7 +7,7 @@ setup.cfg pins the version.
 import dataclasses
 import json
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow_datasets as tfds
@@ -165,6 +165,17 @@ def save_default_config(builder: tfds.core.DatasetBuilder) -> None:
         dataset_builder._save_default_config_name(
             builder.data_path.parent.parent, default_config_name=config.name
         )
+
+
+def default_config(directory: pathlib.Path, configs: Sequence[str | None]) -> str | None:
+    """Returns which of `configs` was noted as the default one of the dataset in `directory`."""
+    if not any(configs):
+        return None
+    try:
+        name = dataset_builder.load_default_config_name(directory)
+    except (OSError, ValueError, AttributeError):
+        return None  # damaged: the first serves
+    return name if name in configs else None
 
 
 def reason_for_tfds_reader(decoders: Any, read_config: tfds.ReadConfig) -> str | None:

@@ -8,6 +8,7 @@ import dataclasses
 import hashlib
 import json
 import pathlib
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -141,12 +142,14 @@ def _check(path: pathlib.Path, content: Any) -> None:
     try:
         valid = (
             isinstance(content["name"], str)
-            and not {"/", "\0"} & set(content["name"])
+            and "/" not in content["name"]
+            and content["name"].isprintable()  # a NUL or half a surrogate is no part of a path
             and isinstance(content["version"], str)
             and content["decode"] == DECODE
             and content["image"]["encoding"] in ("raw", "jpeg", "original")
             and _is_shape(content["image"]["shape"])
-            and all(isinstance(content[part]["key"], str) for part in ("image", "label"))
+            and all(_is_key(content[part]["key"]) for part in ("image", "label"))
+            and len(content["splits"]) > 0
             and all(_is_split(name, split) for name, split in content["splits"].items())
         )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -157,6 +160,11 @@ def _check(path: pathlib.Path, content: Any) -> None:
         raise DatasetError(
             f"{path}: holds values that tfrds never writes. Copy or build the dataset again."
         )
+
+
+def _is_key(key: Any) -> bool:
+    # The label's key is part of a file's name.
+    return isinstance(key, str) and re.fullmatch(r"\w+", key) is not None
 
 
 def _is_shape(shape: list[Any]) -> bool:

@@ -10,13 +10,12 @@ import errno
 import logging
 import os
 import pathlib
-import secrets
 import shutil
 from collections.abc import Iterator
 
 import filelock
 
-from tfrds.disk.layout import is_dataset
+from tfrds.disk.layout import aside_dir, is_dataset, leftovers, lock_file, staging_dir
 from tfrds.errors import DatasetError
 
 _log = logging.getLogger("tfrds")
@@ -44,11 +43,13 @@ def building(target: pathlib.Path, *, overwrite: bool) -> Iterator[pathlib.Path 
     with _explained(target):
         target.parent.mkdir(parents=True, exist_ok=True)
     with _lock(target):
+        with _explained(target):
+            _restore(target)
         if is_dataset(target) and not overwrite:
             yield None
             return
         _check_free(target)
-        staging = target.parent / f".tfrds-build-{target.name}"
+        staging = staging_dir(target)
         with _explained(target):
             shutil.rmtree(staging, ignore_errors=True)
             staging.mkdir()
@@ -82,7 +83,7 @@ def _check_free(target: pathlib.Path) -> None:
 def _replace(staging: pathlib.Path, target: pathlib.Path) -> None:
     old = None
     if target.exists():
-        old = target.parent / f".tfrds-old-{target.name}-{secrets.token_hex(4)}"
+        old = aside_dir(target)
         target.rename(old)
     try:
         staging.rename(target)
@@ -91,13 +92,21 @@ def _replace(staging: pathlib.Path, target: pathlib.Path) -> None:
             old.rename(target)
         raise
     if old:
-        shutil.rmtree(old, ignore_errors=True)
+        # A link to a dataset that lies elsewhere is ours to replace, the dataset is not.
+        old.unlink() if old.is_symlink() else shutil.rmtree(old, ignore_errors=True)
+
+
+def _restore(target: pathlib.Path) -> None:
+    """Puts a dataset back that a kill in the middle of `_replace` left aside."""
+    asides = [path for path in leftovers(target) if path != staging_dir(target)]
+    if not target.exists() and asides and is_dataset(asides[-1]):
+        asides[-1].rename(target)
 
 
 @contextlib.contextmanager
 def _lock(target: pathlib.Path) -> Iterator[None]:
     # Mode 0o666: a second user of a shared data_dir must be able to take the lock as well.
-    lock = filelock.FileLock(target.parent / f".tfrds-build-{target.name}.lock", mode=0o666)
+    lock = filelock.FileLock(lock_file(target), mode=0o666)
     with _explained(target):
         try:
             lock.acquire(timeout=0)

@@ -5,8 +5,10 @@ content.
 """
 
 import dataclasses
+import glob
 import pathlib
 import re
+import secrets
 from collections.abc import Iterator
 
 RECORD_FILE = "tfrds.json"
@@ -59,6 +61,28 @@ def class_names_file(directory: pathlib.Path, label_key: str) -> pathlib.Path:
     Source: TFDS's `ClassLabel.save_metadata`.
     """
     return directory / f"{label_key}.labels.txt"
+
+
+def staging_dir(target: pathlib.Path) -> pathlib.Path:
+    """Returns where the version `target` is built: beside it, so that one rename makes it."""
+    return target.parent / f".tfrds-build-{target.name}"
+
+
+def lock_file(target: pathlib.Path) -> pathlib.Path:
+    """Returns the file that is locked while the version `target` is built or removed."""
+    return target.parent / f".tfrds-build-{target.name}.lock"
+
+
+def aside_dir(target: pathlib.Path) -> pathlib.Path:
+    """Returns a new name for the version `target` when it is replaced or removed."""
+    return target.parent / f".tfrds-old-{target.name}-{secrets.token_hex(4)}"
+
+
+def leftovers(target: pathlib.Path) -> list[pathlib.Path]:
+    """Returns what killed builds and removals of the version `target` left beside it."""
+    staging = staging_dir(target)
+    asides = target.parent.glob(f".tfrds-old-{glob.escape(target.name)}-*")
+    return [*([staging] if staging.is_dir() else []), *sorted(asides)]
 
 
 def is_dataset(directory: pathlib.Path) -> bool:

@@ -22,7 +22,7 @@ from tfrds.spec import MAX_SIDE
 
 SNIFF_BYTES = 32
 
-_ADVICE = 'Replace it, or pass on_error="skip".'
+_ADVICE = "Replace it or remove it."
 
 # Pillow is only asked for formats found here: some of its others start programs (EPS) or have no
 # mark by which a file could be known (TGA).

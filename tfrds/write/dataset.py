@@ -7,6 +7,7 @@ commits.
 import dataclasses
 import hashlib
 import itertools
+import logging
 import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -29,6 +30,10 @@ IMAGE_KEY, LABEL_KEY = "image", "label"
 # since the pixels would travel through pipes. Above this many bytes the writing itself is worth
 # sharing.
 _MAX_BYTES_HERE = 2**30
+
+_LISTED = 5
+
+_log = logging.getLogger("tfrds")
 
 Progress = Callable[[int, int], None]
 
@@ -113,6 +118,13 @@ def write_dataset(
     repaired = sorted(
         pair for parts in shards.values() for result in parts for pair in result.repaired
     )
+    if repaired:
+        _log.warning(
+            "Repaired %d damaged images, stored from the pixels that could be decoded: %s%s",
+            len(repaired),
+            "; ".join(f"{image} ({reason})" for image, reason in repaired[:_LISTED]),
+            "; ..." if len(repaired) > _LISTED else "",
+        )
     has_reencoded = any(result.has_reencoded for parts in shards.values() for result in parts)
     content: dict[str, Any] = {
         "format": FORMAT,
@@ -187,7 +199,7 @@ def _run(
         return run_here(write_shard, tasks)
     num_shards = sum(split.num_shards for split in plan.splits.values())
     num_workers = min(num_workers or available_cpus(), num_shards)
-    return run_in_processes(write_shard, tasks, num_workers)
+    return run_in_processes(write_shard, tasks, num_workers, lambda task: task.path.name)
 
 
 def _write_split(

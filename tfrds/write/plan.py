@@ -8,9 +8,7 @@ workers.
 import dataclasses
 import hashlib
 import logging
-import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +18,8 @@ from tfrds.disk.keys import Keys
 from tfrds.errors import ConfigError, EncodeError, SourceError
 from tfrds.spec import MAX_AUTO_RAW_SIDE, BuildOptions, ImageSpec, check_int
 from tfrds.write.check import read_size
-from tfrds.write.sources.base import References, Source, check_distinct, clean_class_name
+from tfrds.write.classes import describe_order, number_classes
+from tfrds.write.sources.base import References, Source
 from tfrds.write.splits import assign_splits
 
 # Hashes of a key by what they decide. Their names stand in tfrds.json: another way to hash gets
@@ -36,8 +35,6 @@ _MAX_SHARDS = 99_999
 # JPEG at quality 95 takes about this many bytes a pixel; photographs are mostly 4:3.
 _JPEG_BYTES_PER_PIXEL = 0.3
 _PHOTO_ASPECT = 4 / 3
-
-_LISTED = 10
 
 _log = logging.getLogger("tfrds")
 
@@ -118,7 +115,7 @@ def make_plan(source: Source, options: BuildOptions, *, limit: int | None = None
     references = source.scan()
     if not len(references.keys):
         raise SourceError("source: expected at least one labelled image, found none.")
-    class_names, labels = _classes(references, options)
+    class_names, labels = number_classes(references, options.class_names)
     order = _order(references.keys, ORDER_HASH)
     image = _image_spec(source, references, options, order)
     rows_by_split = {
@@ -134,9 +131,11 @@ def make_plan(source: Source, options: BuildOptions, *, limit: int | None = None
             num_shards=_num_shards(len(rows), estimated, options.num_shards),
             estimated_bytes=estimated,
         )
-    notes = (*references.notes, *_class_notes(class_names))
-    for note in notes:
+    for note in references.notes:
         _log.info(note)
+    class_notes = describe_order(class_names)
+    for note in class_notes:
+        _log.warning(note)
     return Plan(
         source=source,
         options=options,
@@ -146,93 +145,7 @@ def make_plan(source: Source, options: BuildOptions, *, limit: int | None = None
         labels=labels,
         splits=splits,
         left_out=references.left_out,
-        notes=notes,
-    )
-
-
-def sort_class_names(names: Iterable[str]) -> list[str]:
-    """Returns class names in the order of their numbers.
-
-    Exactly "0" to "n-1" as numbers, all others by code point.
-    """
-    by_code_point = sorted(names)
-    as_numbers = [str(number) for number in range(len(by_code_point))]
-    return as_numbers if set(as_numbers) == set(by_code_point) else by_code_point
-
-
-def _classes(
-    references: References, options: BuildOptions
-) -> tuple[tuple[str, ...], NDArray[np.int32]]:
-    """Returns (class names, labels as positions in them)."""
-    given = options.class_names
-    if given is None:
-        names = (
-            references.class_names
-            if references.has_numbered_classes
-            else sort_class_names(references.class_names)
-        )
-    else:
-        names = [clean_class_name(name, "class_names") for name in given]
-        check_distinct(list(names), "class_names")
-    names = tuple(names)
-    if references.has_numbered_classes:
-        highest = int(references.labels.max())
-        if highest >= len(names):
-            row = int(references.labels.argmax())
-            raise SourceError(
-                f"labels[{row}]: expected a class number from 0 to {len(names) - 1} for the "
-                f"{len(names)} class_names, "
-                f"got {highest}."
-            )
-        labels = references.labels
-    else:
-        numbers = {name: number for number, name in enumerate(names)}
-        unknown = sorted(set(references.class_names) - set(numbers))
-        if unknown:
-            raise SourceError(
-                f"class_names: the source has the class {unknown[0]!r}, expected one of "
-                f"{_shortened(names)}. "
-                "Add it, or remove its images."
-            )
-        labels = np.array([numbers[name] for name in references.class_names], np.int32)[
-            references.labels
-        ]
-    _warn_of_classes(names, labels)
-    return names, labels
-
-
-def _warn_of_classes(names: Sequence[str], labels: NDArray[np.int32]) -> None:
-    if len(names) == 1:
-        warnings.warn(
-            f"All images are of the single class {names[0]!r}: a classifier learns nothing from "
-            "them.",
-            stacklevel=4,
-        )
-    folded = Counter(name.casefold() for name in names)
-    alike = [name for name in names if folded[name.casefold()] > 1]
-    if alike:
-        warnings.warn(
-            f"Class names differ only in upper and lower case: {_shortened(alike)}.", stacklevel=4
-        )
-    missing = [
-        name
-        for name, count in zip(names, np.bincount(labels, minlength=len(names)), strict=True)
-        if not count
-    ]
-    if missing:
-        warnings.warn(f"No image is of the classes {_shortened(missing)}.", stacklevel=4)
-
-
-def _class_notes(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The mapping, where a reader could expect another.
-
-    The orders by number and by code point differ.
-    """
-    if not all(name.isdecimal() for name in names) or sorted(names) == sorted(names, key=int):
-        return ()
-    return (
-        "Classes by number: "
-        + ", ".join(f"{number}: {name!r}" for number, name in enumerate(names)),
+        notes=(*references.notes, *class_notes),
     )
 
 
@@ -250,9 +163,10 @@ def _order(keys: Keys, hash_name: str) -> NDArray[np.int64]:
     equal = np.flatnonzero((ordered[1:] == ordered[:-1]).all(axis=1))
     if len(equal):
         key = keys[int(order[equal[0]])].decode()
+        groups = 1 + int((np.diff(equal) > 1).sum())
         raise SourceError(
-            f"{key}: more than one image has this key after Unicode normalisation (NFC); such "
-            f"images in all: {len(equal):,}. Rename all but one."
+            f"{key}: more than one image has this key after Unicode normalisation (NFC); images "
+            f"that share a key in all: {len(equal) + groups:,}. Rename all but one of each."
         )
     return order
 
@@ -287,7 +201,7 @@ def _image_spec(
 ) -> ImageSpec:
     shape = references.shape
     channels = options.channels or (shape[2] if shape else 3)
-    size = options.image_size or (shape[:2] if shape else None)
+    size = options.image_size or _size(references)
     encoding: Any = options.encoding
     if encoding == "auto":
         encoding = "raw" if size and max(size) <= MAX_AUTO_RAW_SIDE else "original"
@@ -311,17 +225,23 @@ def _image_spec(
     )
 
 
+def _size(references: References) -> tuple[int, int] | None:
+    """Returns (height, width) of all images, where the source knows that they are the same."""
+    height, width, _ = references.shape or (None, None, None)
+    return None if height is None or width is None else (height, width)
+
+
 def _first_size(source: Source, order: NDArray[np.int64]) -> tuple[int, int]:
     """Returns (height, width) of the first record's image.
 
     Raw images without `image_size` must all have it.
     """
     inputs = source.inputs(order[:1])
-    image = inputs.read(0)
-    if isinstance(image, np.ndarray):
-        return image.shape[0], image.shape[1]
     try:
-        return read_size(image)
+        image = inputs.read(0)
+        return read_size(image) if isinstance(image, bytes) else (image.shape[0], image.shape[1])
+    except OSError as error:
+        raise SourceError(f"{inputs.name(0)}: cannot be read: {error.strerror}.") from error
     except EncodeError as error:
         raise EncodeError(f"{inputs.name(0)}: {error}") from error
 
@@ -341,8 +261,8 @@ def _estimated_sizes(
         if options.store_size:
             pixels = options.store_size**2 * _PHOTO_ASPECT
             return np.full(count, round(pixels * _JPEG_BYTES_PER_PIXEL), np.int64)
-        if references.shape:
-            pixels = references.shape[0] * references.shape[1]
+        if known := _size(references):
+            pixels = known[0] * known[1]
             return np.full(count, round(pixels * _JPEG_BYTES_PER_PIXEL), np.int64)
     return references.sizes
 
@@ -352,8 +272,3 @@ def _num_shards(count: int, estimated_bytes: int, given: int | None) -> int:
         return min(given, count)  # a shard holds at least one example
     low = min(_PARALLEL_SHARDS, -(-count // _MIN_SHARD_EXAMPLES))
     return min(max(-(-estimated_bytes // _SHARD_BYTES), low), _MAX_SHARDS, count)
-
-
-def _shortened(names: Sequence[str]) -> str:
-    listed = ", ".join(repr(name) for name in names[:_LISTED])
-    return f"[{listed}{f', ... {len(names):,} in all' if len(names) > _LISTED else ''}]"

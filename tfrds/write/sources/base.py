@@ -35,7 +35,8 @@ class References:
       splits: int32 [n], positions in `split_names`; None where the source has no splits.
       split_names: names of the source's splits.
       sizes: int64 [n], bytes of each image as the source holds it.
-      shape: (height, width, channels) where all images have the same known shape, else None.
+      shape: (height, width, channels) as far as known: None for height and width where images have
+        several sizes, None for all of it where files must be opened to know.
       left_out: how many files were left out, by kind.
       notes: what the source decided by itself, for the user to read.
     """
@@ -47,7 +48,7 @@ class References:
     splits: NDArray[np.int32] | None = None
     split_names: tuple[str, ...] = ()
     sizes: NDArray[np.int64]
-    shape: tuple[int, int, int] | None = None
+    shape: tuple[int | None, int | None, int] | None = None
     left_out: Counter[str] = dataclasses.field(default_factory=Counter)
     notes: tuple[str, ...] = ()
 

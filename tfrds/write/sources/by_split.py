@@ -79,7 +79,6 @@ class BySplit:
         self._starts = np.cumsum([0, *(len(part.keys) for part in parts)])
         class_names = _union(parts)
         number = {name: position for position, name in enumerate(class_names)}
-        shapes = {part.shape for part in parts}
         return References(
             keys=Keys.from_iterable(
                 name.encode() + b"/" + key for name, part in found.items() for key in part.keys
@@ -95,7 +94,7 @@ class BySplit:
             splits=np.repeat(np.arange(len(parts), dtype=np.int32), np.diff(self._starts)),
             split_names=tuple(found),
             sizes=np.concatenate([part.sizes for part in parts]),
-            shape=shapes.pop() if len(shapes) == 1 else None,
+            shape=_common_shape(parts),
             left_out=sum((part.left_out for part in parts), Counter()),
             notes=tuple(note for part in parts for note in part.notes),
         )
@@ -115,3 +114,12 @@ def _union(parts: list[References]) -> tuple[str, ...]:
     if parts[0].has_numbered_classes:
         return max((part.class_names for part in parts), key=len)
     return tuple(dict.fromkeys(name for part in parts for name in part.class_names))
+
+
+def _common_shape(parts: list[References]) -> tuple[int | None, int | None, int] | None:
+    shapes = {part.shape for part in parts}
+    channels = {shape and shape[2] for shape in shapes}
+    if len(shapes) == 1:
+        return shapes.pop()
+    only = channels.pop() if len(channels) == 1 else None
+    return (None, None, only) if only else None

@@ -237,8 +237,7 @@ def _images(
 
 
 def _is_folder(entry: os.DirEntry[bytes]) -> bool:
-    # is_dir() raises for a link to itself. Taken for a file, it gets the error of one that cannot be
-    # read.
+    # is_dir() raises for a link to itself; taken for a file, it gets that error with its name.
     return os.path.isdir(entry) if entry.is_symlink() else entry.is_dir()
 
 

@@ -1,0 +1,90 @@
+import numpy as np
+import pytest
+
+from tfrds.disk import keys as keys_module
+from tfrds.disk.keys import Keys, open_keys, write_keys
+from tfrds.errors import DatasetError
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """Keys on disk: a function that opens them for a number of examples, and the two paths."""
+    paths = tmp_path / "keys.npy", tmp_path / "key_offsets.npy"
+    write_keys(Keys.from_iterable([b"cat/1.png", "größe/ü".encode(), b""]), *paths)
+    return paths
+
+
+def test_keys_are_one_blob_and_its_offsets():
+    keys = Keys.from_iterable([b"ab", b"", "é".encode()])
+    assert keys.blob.tobytes() == b"ab\xc3\xa9"
+    assert keys.offsets.tolist() == [0, 2, 2, 4]
+    assert (keys.blob.dtype.str, keys.offsets.dtype.str) == ("|u1", "<u8")
+    assert len(keys) == 3
+    assert [keys[row] for row in range(3)] == list(keys) == [b"ab", b"", b"\xc3\xa9"]
+
+
+def test_no_keys_are_a_valid_sequence():
+    keys = Keys.from_iterable(())
+    assert len(keys) == 0
+    assert list(keys) == []
+    assert len(keys.take(np.array([], np.int64))) == 0
+
+
+def test_take_gives_keys_in_the_order_of_the_rows_with_repeats():
+    keys = Keys.from_iterable([b"a", b"bb", b"", b"dddd"])
+    taken = keys.take(np.array([3, 0, 3, 2, 1]))
+    assert list(taken) == [b"dddd", b"a", b"dddd", b"", b"bb"]
+    assert list(keys) == [b"a", b"bb", b"", b"dddd"]
+
+
+def test_take_crosses_the_borders_of_its_blocks():
+    block = keys_module._BLOCK
+    rng = np.random.default_rng(0)
+    names = [
+        b"%d" % number * int(repeat)
+        for number, repeat in enumerate(rng.integers(0, 4, 2 * block + 5))
+    ]
+    keys = Keys.from_iterable(names)
+    for count in (block - 1, block, block + 1, 2 * block, 2 * block + 5):
+        rows = rng.permutation(len(names))[:count]
+        assert list(keys.take(rows)) == [names[row] for row in rows]
+
+
+def test_keys_come_back_from_disk(stored):
+    keys = open_keys(*stored, 3)
+    assert list(keys) == [b"cat/1.png", "größe/ü".encode(), b""]
+    assert isinstance(keys.blob, np.memmap)
+    blob, offsets = (np.load(path) for path in stored)
+    assert (blob.dtype.str, offsets.dtype.str) == ("|u1", "<u8")
+    assert offsets.tolist() == [0, 9, 19, 19]
+
+
+def test_keys_of_another_number_of_examples_are_refused(stored):
+    with pytest.raises(
+        DatasetError, match=r"key_offsets\.npy: expected 5 elements .* found \(4,\)"
+    ):
+        open_keys(*stored, 4)
+
+
+def test_missing_keys_are_refused(stored):
+    stored[0].unlink()
+    with pytest.raises(DatasetError, match=r"keys\.npy: cannot be opened"):
+        open_keys(*stored, 3)
+
+
+def test_blob_that_does_not_fit_the_offsets_is_refused(stored):
+    np.save(stored[0], np.zeros(17, np.uint8))
+    with pytest.raises(
+        DatasetError, match=r"expected 19 bytes of keys by key_offsets\.npy, found 17"
+    ):
+        open_keys(*stored, 3)
+
+
+@pytest.mark.parametrize("offsets", [[0, 99, 19, 19], [0, 9, 2**63, 19], [17, 9, 19, 19]])
+def test_offsets_outside_of_the_blob_are_refused_when_read(stored, offsets):
+    np.save(stored[1], np.array(offsets, "<u8"))
+    keys = open_keys(*stored, 3)
+    with pytest.raises(
+        DatasetError, match=r"key \d: the offsets \d+ to \d+ are outside of the 19 bytes"
+    ):
+        [keys[row] for row in range(3)]

@@ -1,0 +1,302 @@
+import dataclasses
+import json
+import pickle
+import re
+
+import numpy as np
+import pytest
+
+from tfrds.errors import ConfigError
+from tfrds.spec import (
+    BuildOptions,
+    ReadOptions,
+    background_values,
+    check_dataset_name,
+    check_split_name,
+    check_version,
+    parse_image_size,
+)
+
+SIZES_REFUSED = [
+    0,
+    -1,
+    65_536,
+    True,
+    1.0,
+    "64",
+    "64x64",
+    b"64",
+    (64,),
+    (64, 64, 3),
+    (64, 0),
+    (64, -2),
+    (64, True),
+    (64, 64.0),
+    (64, None),
+    ("a", "b"),
+    {64: 64},
+    float("nan"),
+    np.array([64, 64]),
+    np.zeros((2, 2)),
+]
+
+
+def got(value):
+    return f"got {re.escape(repr(value))}"
+
+
+@pytest.mark.parametrize(
+    ("given", "parsed"),
+    [
+        (None, None),
+        (64, (64, 64)),
+        (1, (1, 1)),
+        (65_535, (65_535, 65_535)),
+        ((48, 64), (48, 64)),
+        ([48, 64], (48, 64)),
+        (np.int64(7), (7, 7)),
+        ((np.uint8(200), 3), (200, 3)),
+    ],
+)
+def test_image_size_is_height_and_width_and_one_integer_a_square(given, parsed):
+    size = parse_image_size(given)
+    assert size == parsed
+    assert size is None or [type(side) for side in size] == [int, int]
+    assert BuildOptions(image_size=given).image_size == parsed
+    assert ReadOptions(image_size=given).image_size == parsed
+
+
+@pytest.mark.parametrize("value", SIZES_REFUSED, ids=repr)
+@pytest.mark.parametrize("options", [BuildOptions, ReadOptions])
+def test_image_size_that_is_no_size_is_refused_with_its_value(options, value):
+    with pytest.raises(ConfigError, match=f"image_size: expected .*height, width.*{got(value)}"):
+        options(image_size=value)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("resize", "Crop"),
+        ("resize", None),
+        ("resize", ["crop"]),
+        ("encoding", "png"),
+        ("encoding", ""),
+        ("encoding", None),
+        ("channels", 0),
+        ("channels", 256),
+        ("channels", True),
+        ("channels", 3.0),
+        ("channels", "3"),
+        ("background", (0, 0)),
+        ("background", (0, 0, 256)),
+        ("background", (0, -1, 0)),
+        ("background", (0, 0, True)),
+        ("background", (0.0, 0.0, 0.0)),
+        ("background", "abc"),
+        ("background", b"abc"),
+        ("background", 255),
+        ("background", None),
+        ("jpeg_quality", 0),
+        ("jpeg_quality", 101),
+        ("jpeg_quality", None),
+        ("jpeg_quality", 95.0),
+        ("num_shards", 0),
+        ("num_shards", 100_000),
+        ("num_shards", "4"),
+        ("splits", {}),
+        ("splits", ["train"]),
+        ("splits", 0.8),
+        ("splits", {"train": 0.8, "test": 0}),
+        ("splits", {"train": 0.8, "test": -0.2}),
+        ("splits", {"train": 1.5}),
+        ("splits", {"train": True}),
+        ("splits", {"train": "0.8", "test": 0.2}),
+        ("splits", {"train": float("nan")}),
+        ("class_names", "cat"),
+        ("class_names", b"cat"),
+        ("class_names", 2),
+        ("class_names", ()),
+        ("class_names", ["cat", 1]),
+        ("class_names", {"cat", "dog"}),
+    ],
+    ids=repr,
+)
+def test_build_option_is_refused_with_its_value(field, value):
+    bad = value
+    if isinstance(value, dict) and value:
+        bad = next(each for each in value.values() if each != 0.8)
+        bad = value["train"] if isinstance(value["train"], str) else bad
+    with pytest.raises(ConfigError, match=f"^{field}: .*{got(bad)}"):
+        BuildOptions(**{field: value})
+
+
+def test_choices_are_listed():
+    with pytest.raises(ConfigError, match=r"resize: expected one of \['stretch', 'crop', 'pad'\]"):
+        BuildOptions(resize="fit")
+    with pytest.raises(ConfigError, match=r"expected one of \['auto', 'raw', 'jpeg', 'original'\]"):
+        BuildOptions(encoding="webp")
+
+
+@pytest.mark.parametrize("value", [0, -1, 65_536, True, 256.0])
+def test_store_size_is_refused_with_its_value(value):
+    with pytest.raises(ConfigError, match=f"store_size: .*{got(value)}"):
+        BuildOptions(store_size=value, encoding="jpeg")
+
+
+@pytest.mark.parametrize("encoding", ["auto", "raw", "original"])
+def test_store_size_needs_images_that_are_encoded_again(encoding):
+    with pytest.raises(ConfigError, match=f"store_size=256 with\\s+encoding='{encoding}'"):
+        BuildOptions(store_size=256, encoding=encoding)
+
+
+def test_fractions_must_sum_to_one():
+    with pytest.raises(
+        ConfigError, match=r"sum to 1, got \{'train': 0.8, 'test': 0.1\} with the sum 0.9"
+    ):
+        BuildOptions(splits={"train": 0.8, "test": 0.1})
+    thirds = {"a": 1 / 3, "b": 1 / 3, "c": 0.3333333}
+    assert BuildOptions(splits=thirds).splits == thirds
+    assert BuildOptions(splits={"train": 1}).splits == {"train": 1.0}
+
+
+@pytest.mark.parametrize(
+    "name", ["all", "ALL", "a-b", "a b", "", "1st", "_a", "train[:5]", "a+b", "über", "a\n", 5]
+)
+def test_split_name_that_tfds_cannot_read_is_refused(name):
+    with pytest.raises(ConfigError, match=f"splits: .*name.*{got(name)}"):
+        BuildOptions(splits={name: 1.0})
+    with pytest.raises(ConfigError, match=f"source: .*{got(name)}"):
+        check_split_name(name, "source")
+
+
+@pytest.mark.parametrize("name", ["train", "Train", "fold_1", "validation", "alls"])
+def test_words_are_split_names(name):
+    assert check_split_name(name) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("Flowers", "Try 'flowers'"),
+        ("CIFAR-10", "Try 'cifar_10'"),
+        ("3d shapes", "Try 'd_shapes'"),
+        ("my data!", "Try 'my_data'"),
+        ("a/b", "Try 'a_b'"),
+        ("name:1.0.0", "Try 'name_1_0_0'"),
+    ],
+)
+def test_dataset_name_is_refused_with_a_name_to_try(name, hint):
+    with pytest.raises(ConfigError, match=f"name: expected lower case.*{got(name)}.*{hint}"):
+        check_dataset_name(name)
+
+
+@pytest.mark.parametrize("name", ["", "1", "___", "é", "..", None, 5, "name\n"])
+def test_dataset_name_is_refused_with_its_value(name):
+    with pytest.raises(ConfigError, match=f"name: expected lower case.*{got(name)}"):
+        check_dataset_name(name)
+
+
+def test_dataset_names_of_tfds_are_accepted():
+    for name in ("mnist", "cifar10", "d4rl_adroit_door", "x"):
+        assert check_dataset_name(name) == name
+
+
+@pytest.mark.parametrize(
+    "version",
+    [
+        "1",
+        "1.0",
+        "1.0.0.0",
+        "v1.0.0",
+        "1.*.*",
+        "01.0.0",
+        "1.0.0-rc1",
+        "1.0.0\n",
+        "\u0661.0.0",
+        "1\u0661.0.0",
+        "",
+        None,
+        1.0,
+    ],
+)
+def test_version_is_refused_with_its_value(version):
+    with pytest.raises(ConfigError, match=f"version: .*major.minor.patch.*{got(version)}"):
+        check_version(version)
+
+
+def test_versions_are_three_numbers():
+    for version in ("0.0.0", "1.0.0", "10.20.30"):
+        assert check_version(version) == version
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("resize", "fit"),
+        ("shuffle", 1),
+        ("shuffle", "yes"),
+        ("seed", -1),
+        ("seed", 2**63),
+        ("seed", 1.0),
+        ("seed", True),
+        ("drop_remainder", None),
+        ("drop_remainder", 0),
+        ("with_key", "key"),
+    ],
+    ids=repr,
+)
+def test_read_option_is_refused_with_its_value(field, value):
+    with pytest.raises(ConfigError, match=f"^{field}: .*{got(value)}"):
+        ReadOptions(**{field: value})
+
+
+def test_read_options_name_what_was_changed():
+    assert ReadOptions().changed() == []
+    assert ReadOptions(image_size=5, seed=0, with_key=True).changed() == [
+        "image_size",
+        "seed",
+        "with_key",
+    ]
+    assert ReadOptions(shuffle=False, resize="stretch").changed() == ["resize", "shuffle"]
+
+
+def test_options_are_frozen_and_can_be_pickled():
+    options = BuildOptions(image_size=5, splits={"a": 1.0}, class_names=["x"])
+    assert pickle.loads(pickle.dumps(options)) == options
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        options.channels = 1
+
+
+def test_build_options_become_json_whatever_integers_they_were_given():
+    numbers = np.array([2, 100, 7, 90, 4])
+    options = BuildOptions(
+        image_size=numbers[1],
+        channels=numbers[0],
+        encoding="jpeg",
+        store_size=numbers[2],
+        jpeg_quality=numbers[3],
+        num_shards=numbers[4],
+        background=tuple(numbers[:3]),
+        splits={"train": np.float64(0.75), "test": 0.25},
+        class_names=["b", "a"],
+    )
+    assert json.loads(json.dumps(options.to_dict())) == {
+        "image_size": [100, 100],
+        "resize": "stretch",
+        "channels": 2,
+        "background": [2, 100, 7],
+        "encoding": "jpeg",
+        "store_size": 7,
+        "jpeg_quality": 90,
+        "splits": {"train": 0.75, "test": 0.25},
+        "class_names": ["b", "a"],
+        "num_shards": 4,
+    }
+
+
+def test_background_is_one_value_for_each_channel():
+    assert background_values((10, 200, 30), 3) == (10, 200, 30)
+    # By hand: 0.299 * 10 + 0.587 * 200 + 0.114 * 30 = 123.81
+    assert background_values((10, 200, 30), 1) == (124,)
+    assert background_values((255, 255, 255), 5) == (255,) * 5
+    assert background_values((0, 0, 0), 2) == (0, 0)
