@@ -15,13 +15,21 @@ MODULES = {
     for path in sorted(PACKAGE.rglob("*.py"))
 }
 SIDES = ("tfrds.write", "tfrds.disk", "tfrds.read")
-SHARED = ("tfrds.spec", "tfrds.errors", "tfrds.cpus", "tfrds.geometry", "tfrds.disk")
+SHARED = (
+    "tfrds.spec",
+    "tfrds.checks",
+    "tfrds.errors",
+    "tfrds.cpus",
+    "tfrds.geometry",
+    "tfrds.disk",
+)
 
 # Worker processes, the command line and the choice of a dataset must start in a moment.
 WITHOUT_TENSORFLOW = (
     "tfrds.write",
     "tfrds.disk",
     "tfrds.spec",
+    "tfrds.checks",
     "tfrds.errors",
     "tfrds.cpus",
     "tfrds.geometry",

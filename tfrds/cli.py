@@ -14,8 +14,9 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from tfrds.checks import check_dataset_name, check_int, check_version
 from tfrds.errors import ConfigError, DatasetError, TfrdsError
-from tfrds.spec import BuildOptions, check_dataset_name, check_int, check_version
+from tfrds.spec import BuildOptions
 from tfrds.tools.arguments import build_options, parse_arguments
 from tfrds.tools.messages import shown_messages, shown_text
 

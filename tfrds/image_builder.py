@@ -18,20 +18,14 @@ import tree  # dm-tree, as TFDS itself maps over nested splits
 from tensorflow_datasets.core.dataset_builder import FileReaderBuilder
 
 from tfrds import tfds_compat
+from tfrds.checks import check_dataset_name, check_int, check_version
 from tfrds.data_dirs import default_data_dir, find_dataset, remember_data_dir
 from tfrds.disk.build_record import BuildRecord, read_build_record
 from tfrds.disk.commit import building
 from tfrds.disk.layout import find_configs, find_versions, is_dataset
 from tfrds.errors import ConfigError, DatasetError
 from tfrds.features import Image, Label, tfds_reader_chosen
-from tfrds.spec import (
-    BuildOptions,
-    ReadOptions,
-    background_values,
-    check_dataset_name,
-    check_int,
-    check_version,
-)
+from tfrds.spec import BuildOptions, ReadOptions, background_values
 from tfrds.write.dataset import IMAGE_KEY, LABEL_KEY, Progress, WrittenDataset, write_dataset
 from tfrds.write.plan import Plan, make_plan
 from tfrds.write.sources.base import Source

@@ -5,116 +5,27 @@ part for one image, `ReadOptions` says what a dataset yields beyond TFDS's own a
 """
 
 import dataclasses
-import numbers
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from tfrds.checks import (
+    MAX_SIDE,
+    check_background,
+    check_bool,
+    check_choice,
+    check_fractions,
+    check_int,
+    is_list_of_names,
+    parse_image_size,
+)
 from tfrds.errors import ConfigError
 
 ENCODINGS = ("auto", "raw", "jpeg", "original")
 RESIZES = ("stretch", "crop", "pad")
 
-# TFDS reads a split expression such as "train[:80%]+test", so a split's name can only be a word.
-_SPLIT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-_DATASET_NAME = re.compile(r"[a-z][a-z0-9_]*")
-_VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)", re.ASCII)
-
 # Above this side a fixed shape is cheaper to store as its source's JPEG or PNG: 64 * 64 * 3 is 12
 # kB.
 MAX_AUTO_RAW_SIDE = 64
-
-# An image side beyond this is a mistake or an attack: PNG and JPEG of that side cannot be decoded
-# anyway.
-MAX_SIDE = 65_535
-
-
-def check_choice(field: str, value: object, choices: Sequence[str]) -> None:
-    """Raises ConfigError unless `value` is one of `choices`."""
-    if value not in choices:
-        raise ConfigError(f"{field}: expected one of {list(choices)}, got {value!r}.")
-
-
-def parse_image_size(value: object, field: str = "image_size") -> tuple[int, int] | None:
-    """Returns (height, width) in pixels from None, one integer (a square) or a pair.
-
-    Raises:
-      ConfigError: not one or two integers from 1 to 65,535.
-    """
-    if value is None:
-        return None
-    pair = (value, value) if _is_int(value) else value
-    if (
-        not isinstance(pair, Sequence)
-        or isinstance(pair, str | bytes)
-        or len(pair) != 2
-        or not all(_is_int(side) and 1 <= side <= MAX_SIDE for side in pair)
-    ):
-        raise ConfigError(
-            f"{field}: expected (height, width) or one integer for a square, each from 1 to "
-            f"{MAX_SIDE:,}, "
-            f"got {value!r}."
-        )
-    return int(pair[0]), int(pair[1])
-
-
-def check_int(field: str, value: object, low: int, high: int | None = None) -> None:
-    """Raises ConfigError unless `value` is an integer from `low` to `high` (None.
-
-    No upper bound).
-    """
-    if not _is_int(value) or value < low or (high is not None and value > high):  # type: ignore[operator]
-        bounds = f"of at least {low}" if high is None else f"from {low} to {high:,}"
-        raise ConfigError(f"{field}: expected an integer {bounds}, got {value!r}.")
-
-
-def check_bool(field: str, value: object) -> None:
-    """Raises ConfigError unless `value` is True or False."""
-    if not isinstance(value, bool):
-        raise ConfigError(f"{field}: expected True or False, got {value!r}.")
-
-
-def check_dataset_name(name: object) -> str:
-    """Returns `name` if TFDS accepts it as the name of a dataset.
-
-    Raises:
-      ConfigError: not lower case letters, digits and underscores that start with a letter.
-    """
-    if not isinstance(name, str) or not _DATASET_NAME.fullmatch(name):
-        hint = re.sub(r"[^a-z0-9_]+", "_", str(name).lower()).strip("_").lstrip("_0123456789")
-        raise ConfigError(
-            "name: expected lower case letters, digits and underscores, starting with a letter, "
-            f"got {name!r}." + (f" Try {hint!r}." if _DATASET_NAME.fullmatch(hint) else "")
-        )
-    return name
-
-
-def check_version(version: object) -> str:
-    """Returns `version` as "major.minor.patch".
-
-    Raises:
-      ConfigError: not three whole numbers joined by dots.
-    """
-    if not _VERSION.fullmatch(str(version)):
-        raise ConfigError(
-            f'version: expected "major.minor.patch" such as "1.0.0", got {version!r}.'
-        )
-    return str(version)
-
-
-def check_split_name(name: object, where: str = "splits") -> str:
-    """Returns `name` if TFDS can read a split of that name.
-
-    Raises:
-      ConfigError: not a word of letters, digits and underscores, or TFDS's reserved word "all".
-    """
-    if not isinstance(name, str) or not _SPLIT_NAME.fullmatch(name) or name.lower() == "all":
-        raise ConfigError(
-            f"{where}: a split's name is letters, digits and underscores, starts with a letter and "
-            "is not 'all', "
-            f"got {name!r}."
-        )
-    return name
 
 
 def background_values(background: Sequence[int], channels: int) -> tuple[int, ...]:
@@ -174,7 +85,7 @@ class BuildOptions:
         check_choice("encoding", self.encoding, ENCODINGS)
         if self.channels is not None:
             check_int("channels", self.channels, 1, 255)
-        _check_background(self.background)
+        check_background(self.background)
         object.__setattr__(self, "background", tuple(int(value) for value in self.background))
         check_int("jpeg_quality", self.jpeg_quality, 1, 100)
         if self.store_size is not None:
@@ -188,9 +99,9 @@ class BuildOptions:
         if self.num_shards is not None:
             check_int("num_shards", self.num_shards, 1, 99_999)
         if self.splits is not None:
-            object.__setattr__(self, "splits", _check_fractions(self.splits))
+            object.__setattr__(self, "splits", check_fractions(self.splits))
         if self.class_names is not None:
-            if not _is_list_of_names(self.class_names):
+            if not is_list_of_names(self.class_names):
                 raise ConfigError(
                     f"class_names: expected a list of names, got {self.class_names!r}."
                 )
@@ -271,53 +182,3 @@ class ReadOptions:
             for field in dataclasses.fields(self)
             if getattr(self, field.name) != getattr(default, field.name)
         ]
-
-
-def _is_int(value: object) -> bool:
-    # numpy's integers count, booleans do not: True as a size is a slip.
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
-
-
-def _is_list_of_names(names: object) -> bool:
-    return (
-        isinstance(names, Sequence)
-        and not isinstance(names, str | bytes)
-        and len(names) > 0
-        and all(isinstance(name, str) for name in names)
-    )
-
-
-def _check_background(background: object) -> None:
-    if (
-        not isinstance(background, Sequence)
-        or isinstance(background, str | bytes)
-        or len(background) != 3
-        or not all(_is_int(value) and 0 <= value <= 255 for value in background)
-    ):
-        raise ConfigError(
-            f"background: expected (red, green, blue), each from 0 to 255, got {background!r}."
-        )
-
-
-def _check_fractions(splits: object) -> dict[str, float]:
-    if not isinstance(splits, Mapping) or not splits:
-        raise ConfigError(
-            'splits: expected fractions by name such as {"train": 0.8, "test": 0.2}, '
-            f"got {splits!r}."
-        )
-    for name, fraction in splits.items():
-        check_split_name(name)
-        if (
-            isinstance(fraction, bool)
-            or not isinstance(fraction, int | float)
-            or not 0 < fraction <= 1
-        ):
-            raise ConfigError(
-                f"splits: the fraction of {name!r} must be above 0 and at most 1, got {fraction!r}."
-            )
-    total = sum(splits.values())
-    if abs(total - 1) > 1e-6:
-        raise ConfigError(
-            f"splits: fractions must sum to 1, got {dict(splits)} with the sum {total:g}."
-        )
-    return {str(name): float(fraction) for name, fraction in splits.items()}

@@ -12,9 +12,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from tfrds.checks import check_split_name
 from tfrds.disk.layout import RECORD_FILE, SplitFiles
 from tfrds.errors import DatasetError
-from tfrds.spec import check_split_name
 
 FORMAT = "1.0"
 

@@ -9,9 +9,9 @@ import os
 import pathlib
 import re
 
+from tfrds.checks import check_dataset_name
 from tfrds.data_dirs import find_dataset, not_found
 from tfrds.errors import ConfigError
-from tfrds.spec import check_dataset_name
 
 _FORM = re.compile(r"(?P<name>[^/:]*)(/(?P<config>[^/:]+))?(:(?P<version>[^/:]+))?")
 _VERSION = re.compile(r"(\d+|\*)\.(\d+|\*)\.(\d+|\*)")

@@ -14,8 +14,8 @@ import keras
 import tensorflow_datasets as tfds
 
 import tfrds
+from tfrds.checks import check_int
 from tfrds.disk.layout import is_dataset
-from tfrds.spec import check_int
 from tfrds.tools.demo_result import EPOCHS, DemoResult
 from tfrds.tools.info import dataset_info
 

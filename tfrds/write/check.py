@@ -17,8 +17,8 @@ import PIL
 import simplejpeg
 from PIL import Image, ImageFile
 
+from tfrds.checks import MAX_SIDE
 from tfrds.errors import EncodeError
-from tfrds.spec import MAX_SIDE
 
 SNIFF_BYTES = 32
 

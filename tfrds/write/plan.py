@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tfrds.checks import check_int
 from tfrds.disk.keys import Keys
 from tfrds.errors import ConfigError, EncodeError, SourceError
-from tfrds.spec import MAX_AUTO_RAW_SIDE, BuildOptions, ImageSpec, check_int
+from tfrds.spec import MAX_AUTO_RAW_SIDE, BuildOptions, ImageSpec
 from tfrds.write.check import read_size
 from tfrds.write.classes import describe_order, number_classes
 from tfrds.write.sources.base import References, Source

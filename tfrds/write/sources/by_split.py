@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tfrds.checks import check_split_name
 from tfrds.disk.keys import Keys
 from tfrds.errors import ConfigError, SourceError
-from tfrds.spec import check_split_name
 from tfrds.write.sources.base import Inputs, References, Source
 from tfrds.write.sources.folder import ImageFolder
 

@@ -16,9 +16,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tfrds.checks import check_choice, check_split_name
 from tfrds.disk.keys import Keys
 from tfrds.errors import SourceError
-from tfrds.spec import check_choice, check_split_name
 from tfrds.write.check import SNIFF_BYTES, sniff
 from tfrds.write.sources.base import References, check_distinct, clean_class_name
 

@@ -1,0 +1,164 @@
+"""Checks of single values that users give: ConfigError with the field, the rule and the value.
+
+`spec.py` and everything with arguments of its own calls them; no TensorFlow, no TFDS.
+"""
+
+import numbers
+import re
+from collections.abc import Mapping, Sequence
+
+from tfrds.errors import ConfigError
+
+# TFDS reads a split expression such as "train[:80%]+test", so a split's name can only be a word.
+_SPLIT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_DATASET_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)", re.ASCII)
+
+# An image side beyond this is a mistake or an attack: PNG and JPEG of that side cannot be decoded
+# anyway.
+MAX_SIDE = 65_535
+
+
+def check_choice(field: str, value: object, choices: Sequence[str]) -> None:
+    """Raises ConfigError unless `value` is one of `choices`."""
+    if value not in choices:
+        raise ConfigError(f"{field}: expected one of {list(choices)}, got {value!r}.")
+
+
+def parse_image_size(value: object, field: str = "image_size") -> tuple[int, int] | None:
+    """Returns (height, width) in pixels from None, one integer (a square) or a pair.
+
+    Raises:
+      ConfigError: not one or two integers from 1 to 65,535.
+    """
+    if value is None:
+        return None
+    pair = (value, value) if is_int(value) else value
+    if (
+        not isinstance(pair, Sequence)
+        or isinstance(pair, str | bytes)
+        or len(pair) != 2
+        or not all(is_int(side) and 1 <= side <= MAX_SIDE for side in pair)
+    ):
+        raise ConfigError(
+            f"{field}: expected (height, width) or one integer for a square, each from 1 to "
+            f"{MAX_SIDE:,}, "
+            f"got {value!r}."
+        )
+    return int(pair[0]), int(pair[1])
+
+
+def check_int(field: str, value: object, low: int, high: int | None = None) -> None:
+    """Raises ConfigError unless `value` is an integer from `low` to `high` (None.
+
+    No upper bound).
+    """
+    if not is_int(value) or value < low or (high is not None and value > high):  # type: ignore[operator]
+        bounds = f"of at least {low}" if high is None else f"from {low} to {high:,}"
+        raise ConfigError(f"{field}: expected an integer {bounds}, got {value!r}.")
+
+
+def check_bool(field: str, value: object) -> None:
+    """Raises ConfigError unless `value` is True or False."""
+    if not isinstance(value, bool):
+        raise ConfigError(f"{field}: expected True or False, got {value!r}.")
+
+
+def check_dataset_name(name: object) -> str:
+    """Returns `name` if TFDS accepts it as the name of a dataset.
+
+    Raises:
+      ConfigError: not lower case letters, digits and underscores that start with a letter.
+    """
+    if not isinstance(name, str) or not _DATASET_NAME.fullmatch(name):
+        hint = re.sub(r"[^a-z0-9_]+", "_", str(name).lower()).strip("_").lstrip("_0123456789")
+        raise ConfigError(
+            "name: expected lower case letters, digits and underscores, starting with a letter, "
+            f"got {name!r}." + (f" Try {hint!r}." if _DATASET_NAME.fullmatch(hint) else "")
+        )
+    return name
+
+
+def check_version(version: object) -> str:
+    """Returns `version` as "major.minor.patch".
+
+    Raises:
+      ConfigError: not three whole numbers joined by dots.
+    """
+    if not _VERSION.fullmatch(str(version)):
+        raise ConfigError(
+            f'version: expected "major.minor.patch" such as "1.0.0", got {version!r}.'
+        )
+    return str(version)
+
+
+def check_split_name(name: object, where: str = "splits") -> str:
+    """Returns `name` if TFDS can read a split of that name.
+
+    Raises:
+      ConfigError: not a word of letters, digits and underscores, or TFDS's reserved word "all".
+    """
+    if not isinstance(name, str) or not _SPLIT_NAME.fullmatch(name) or name.lower() == "all":
+        raise ConfigError(
+            f"{where}: a split's name is letters, digits and underscores, starts with a letter and "
+            "is not 'all', "
+            f"got {name!r}."
+        )
+    return name
+
+
+def is_int(value: object) -> bool:
+    """Whether `value` is an integer; numpy's are, True is none: as a size it is a slip."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def is_list_of_names(names: object) -> bool:
+    """Whether `names` is a sequence of strings in an order, with at least one."""
+    return (
+        isinstance(names, Sequence)
+        and not isinstance(names, str | bytes)
+        and len(names) > 0
+        and all(isinstance(name, str) for name in names)
+    )
+
+
+def check_background(background: object) -> None:
+    """Raises ConfigError unless `background` is (red, green, blue), each from 0 to 255."""
+    if (
+        not isinstance(background, Sequence)
+        or isinstance(background, str | bytes)
+        or len(background) != 3
+        or not all(is_int(value) and 0 <= value <= 255 for value in background)
+    ):
+        raise ConfigError(
+            f"background: expected (red, green, blue), each from 0 to 255, got {background!r}."
+        )
+
+
+def check_fractions(splits: object) -> dict[str, float]:
+    """Returns fractions by split name.
+
+    Raises:
+      ConfigError: no mapping, a name that cannot be used, or fractions that do not sum to 1.
+    """
+    if not isinstance(splits, Mapping) or not splits:
+        raise ConfigError(
+            'splits: expected fractions by name such as {"train": 0.8, "test": 0.2}, '
+            f"got {splits!r}."
+        )
+    for name, fraction in splits.items():
+        check_split_name(name)
+        if (
+            isinstance(fraction, bool)
+            or not isinstance(fraction, int | float)
+            or not 0 < fraction <= 1
+        ):
+            raise ConfigError(
+                f"splits: the fraction of {name!r} must be above 0 and at most 1, got {fraction!r}."
+            )
+    total = sum(splits.values())
+    if abs(total - 1) > 1e-6:
+        raise ConfigError(
+            f"splits: fractions must sum to 1, got {dict(splits)} with the sum {total:g}."
+        )
+    return {str(name): float(fraction) for name, fraction in splits.items()}
