@@ -22,7 +22,7 @@ _MODULES = {
     "ReadOptions": "tfrds.spec",
     "SourceError": "tfrds.errors",
     "TfrdsError": "tfrds.errors",
-    "build": "tfrds.image_builder",
+    "build": "tfrds.no_code",
     "builder": "tfrds.by_name",
     "load": "tfrds.by_name",
 }
@@ -49,7 +49,8 @@ if TYPE_CHECKING:
     from tfrds import features, keras, sources
     from tfrds.by_name import builder, load
     from tfrds.errors import ConfigError, DatasetError, EncodeError, SourceError, TfrdsError
-    from tfrds.image_builder import ImageDatasetBuilder, build
+    from tfrds.image_builder import ImageDatasetBuilder
+    from tfrds.no_code import build
     from tfrds.spec import BuildOptions, ReadOptions
 
 

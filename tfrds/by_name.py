@@ -11,7 +11,8 @@ import tensorflow_datasets as tfds
 from tfrds import tfds_compat
 from tfrds.data_dirs import find_dataset, not_found, remember_data_dir
 from tfrds.errors import ConfigError
-from tfrds.image_builder import ImageDatasetBuilder, open_directory
+from tfrds.image_builder import ImageDatasetBuilder
+from tfrds.no_code import open_directory
 
 
 def load(

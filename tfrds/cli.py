@@ -100,7 +100,7 @@ def _plan_only(options: argparse.Namespace, source: "ImageFolder", to_build: Bui
 def _build_and_show(
     options: argparse.Namespace, source: "ImageFolder", to_build: BuildOptions
 ) -> None:
-    from tfrds.image_builder import build_dataset
+    from tfrds.no_code import build_dataset
     from tfrds.tools.info import dataset_info
     from tfrds.tools.progress import ProgressDisplay
     from tfrds.tools.text import built_lines, summary_lines

@@ -2,7 +2,7 @@
 
 What `features.json` names, and TFDS's own reader decodes with.
 
-`image_builder.py` declares them. They give the same values as the fast path: `float32` pixels and
+`prepare.py` declares them. They give the same values as the fast path: `float32` pixels and
 one-hot labels. Their names `tfrds.features.Image` and `tfrds.features.Label` stand in every dataset
 and never change.
 """

@@ -1,7 +1,7 @@
-"""The TFDS face of a dataset: `ImageDatasetBuilder` as code, `build` without code.
+"""The TFDS face of a dataset: `ImageDatasetBuilder`, a dataset as a small class.
 
-Gets a source and options, prepares the dataset through `write/`, and opens what is prepared through
-`read/`; where only TFDS's own reader can serve a request, it does, with the same values.
+Prepares itself through `prepare.py`, and opens what is prepared through `read/`; where only TFDS's
+own reader can serve a request, it does, with the same values.
 """
 
 import dataclasses
@@ -10,7 +10,6 @@ import os
 import pathlib
 import secrets
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import tensorflow_datasets as tfds
@@ -18,17 +17,15 @@ import tree  # dm-tree, as TFDS itself maps over nested splits
 from tensorflow_datasets.core.dataset_builder import FileReaderBuilder
 
 from tfrds import tfds_compat
-from tfrds.checks import check_dataset_name, check_int, check_version
-from tfrds.data_dirs import default_data_dir, find_dataset, remember_data_dir
+from tfrds.checks import check_int
+from tfrds.data_dirs import find_dataset, remember_data_dir
 from tfrds.disk.build_record import BuildRecord, read_build_record
-from tfrds.disk.commit import building
-from tfrds.disk.layout import find_configs, find_versions, is_dataset
+from tfrds.disk.layout import is_dataset
 from tfrds.errors import ConfigError, DatasetError
-from tfrds.features import Image, Label, tfds_reader_chosen
-from tfrds.spec import BuildOptions, ReadOptions, background_values
-from tfrds.write.dataset import IMAGE_KEY, LABEL_KEY, Progress, WrittenDataset, write_dataset
-from tfrds.write.plan import Plan, make_plan
-from tfrds.write.sources.base import Source
+from tfrds.features import tfds_reader_chosen
+from tfrds.prepare import declared_features, prepare
+from tfrds.spec import BuildOptions, ReadOptions
+from tfrds.write.dataset import IMAGE_KEY, LABEL_KEY
 from tfrds.write.sources.by_split import as_source
 
 _log = logging.getLogger("tfrds")
@@ -157,7 +154,7 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
         dl_manager = self._make_download_manager(
             download_dir=download_dir, download_config=download_config
         )
-        _prepare(
+        prepare(
             self,
             as_source(self._source(dl_manager)),
             options,
@@ -259,7 +256,7 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
         if is_dataset(self._directory):
             features = tfds_compat.read_features(self._directory)
         else:
-            features = _features(
+            features = declared_features(
                 self.options, self.options.channels or 3, None, self.options.class_names
             )
         return tfds.core.DatasetInfo(
@@ -298,8 +295,7 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
         if not is_dataset(self._directory):
             raise DatasetError(
                 f"{self.data_dir}: no prepared dataset of {self.name}. Call "
-                "download_and_prepare(), or tfds.load "
-                "with download=True."
+                "download_and_prepare(), or tfds.load with download=True."
             )
         return tfds_compat.reason_for_tfds_reader(decoders, read_config)
 
@@ -353,254 +349,9 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
             name = different[0]
             raise DatasetError(
                 f"{self.data_dir}: built with {name}={built[name]!r}, OPTIONS of "
-                f"{type(self).__name__} say "
-                f"{name}={ours[name]!r}. Raise VERSION, or build with the download mode "
-                "REUSE_CACHE_IF_EXISTS to "
-                "overwrite it."
+                f"{type(self).__name__} say {name}={ours[name]!r}. Raise VERSION, or build with "
+                "the download mode REUSE_CACHE_IF_EXISTS to overwrite it."
             )
-
-
-def build(
-    name: str,
-    source: Any,
-    *,
-    data_dir: os.PathLike[str] | str | None = None,
-    version: str = "1.0.0",
-    image_size: Any = None,
-    resize: Literal["stretch", "crop", "pad"] = "stretch",
-    channels: int | None = None,
-    background: tuple[int, int, int] = (255, 255, 255),
-    encoding: Literal["auto", "raw", "jpeg", "original"] = "auto",
-    store_size: int | None = None,
-    jpeg_quality: int = 95,
-    splits: Mapping[str, float] | None = None,
-    class_names: Sequence[str] | None = None,
-    overwrite: bool = False,
-    num_workers: int | None = None,
-    num_shards: int | None = None,
-) -> ImageDatasetBuilder:
-    """Builds a dataset without a class, and returns its builder.
-
-    Args:
-      name: lower case letters, digits and underscores; `tfds.load(name)` finds it.
-      source: the path of a folder of class folders, a source of `tfrds.sources`, or a dict of them
-        by split.
-      data_dir: root of all datasets; None: TFDS's own.
-      version: "major.minor.patch".
-      image_size: (height, width) in pixels; this and those below as in `tfrds.BuildOptions`.
-      resize: "stretch", "crop" or "pad".
-      channels: of the stored images.
-      background: (red, green, blue) under transparent pixels.
-      encoding: "auto", "raw", "jpeg" or "original".
-      store_size: pixels of the shorter side of a re-encoded JPEG.
-      jpeg_quality: 1..100.
-      splits: fractions by split name.
-      class_names: in the order of their numbers.
-      overwrite: replace a dataset of that name and version, once the new one is complete.
-      num_workers: processes; None: by the processors this process may use. The bytes do not depend
-        on it.
-      num_shards: of each split.
-
-    Raises:
-      ConfigError, SourceError, EncodeError: an argument or an input cannot be used.
-      DatasetError: the dataset exists, or the place cannot be written.
-    """
-    options = BuildOptions(
-        image_size=image_size,
-        resize=resize,
-        channels=channels,
-        background=background,
-        encoding=encoding,
-        store_size=store_size,
-        jpeg_quality=jpeg_quality,
-        splits=splits,
-        class_names=class_names,
-        num_shards=num_shards,
-    )
-    return build_dataset(
-        name,
-        source,
-        options,
-        data_dir=data_dir,
-        version=version,
-        overwrite=overwrite,
-        num_workers=num_workers,
-    )
-
-
-def build_dataset(
-    name: str,
-    source: Any,
-    options: BuildOptions,
-    *,
-    data_dir: os.PathLike[str] | str | None,
-    version: str,
-    overwrite: bool,
-    num_workers: int | None = None,
-    limit: int | None = None,
-    progress: Progress | None = None,
-) -> ImageDatasetBuilder:
-    """Does what `build` says; the command line calls it with `limit` and `progress` too."""
-    check_dataset_name(name)
-    check_version(version)
-    if num_workers is not None:
-        check_int("num_workers", num_workers, 1)
-    root = pathlib.Path(os.path.abspath(os.path.expanduser(data_dir or default_data_dir())))
-    target = root / name / version
-    if is_dataset(target) and not overwrite:
-        raise DatasetError(
-            f"{target}: this version exists. Choose another version, or pass overwrite=True to "
-            "replace it."
-        )
-    builder = class_of(name, version, root)(data_dir=root)
-    _prepare(
-        builder,
-        as_source(source),
-        options,
-        overwrite=overwrite,
-        num_workers=num_workers,
-        limit=limit,
-        progress=progress,
-    )
-    return builder
-
-
-def open_directory(directory: pathlib.Path) -> ImageDatasetBuilder:
-    """Returns the builder of the prepared dataset in `<data_dir>/<name>[/<config>]/<version>`."""
-    record = read_build_record(directory)
-    config = directory.parent.name if directory.parent.name != record.name else None
-    root = directory.parents[2] if config else directory.parents[1]
-    return class_of(record.name, record.version, root, config)(data_dir=root, config=config)
-
-
-def class_of_name(name: str, root: pathlib.Path) -> type[ImageDatasetBuilder]:
-    """Returns a class for all versions and configurations of a dataset that lies in `root`."""
-    directory = root / name
-    configs = [] if find_versions(directory) else find_configs(directory)
-    version = find_versions(directory / configs[0] if configs else directory)[-1]
-    return class_of(name, version, root, *configs)
-
-
-def class_of(
-    name: str, version: str, root: pathlib.Path, *configs: str | None
-) -> type[ImageDatasetBuilder]:
-    """Returns a builder class for a dataset without code.
-
-    Its instances pickle by what they open, not by class.
-    """
-    return type(
-        name,
-        (_NoCodeBuilder,),
-        {
-            "name": name,
-            "VERSION": version,
-            "BUILDER_CONFIGS": [tfds.core.BuilderConfig(name=name) for name in configs if name],
-            "DEFAULT_BUILDER_CONFIG_NAME": tfds_compat.default_config(root / name, configs),
-            "_HOME": os.fspath(root),
-            "__module__": __name__,
-            "__doc__": "",
-        },
-        skip_registration=True,
-    )
-
-
-class _NoCodeBuilder(ImageDatasetBuilder, skip_registration=True):  # type: ignore[call-arg]
-    """A dataset that `build` made; its source is not known any more."""
-
-    def _source(self, dl_manager: tfds.download.DownloadManager) -> Any:
-        raise DatasetError(
-            f"{self.data_dir}: no dataset of that name and version. Build it with tfrds.build."
-        )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        config = self.builder_config_name
-        return _reopen, (self.name, str(self.version), os.fspath(self.data_dir_root), config)
-
-
-def _reopen(name: str, version: str, root: str, config: str | None) -> ImageDatasetBuilder:
-    home = pathlib.Path(root)
-    return class_of(name, version, home, config)(data_dir=root, config=config, version=version)
-
-
-def _prepare(
-    builder: ImageDatasetBuilder,
-    source: Source,
-    options: BuildOptions,
-    *,
-    overwrite: bool,
-    num_workers: int | None = None,
-    limit: int | None = None,
-    progress: Progress | None = None,
-    download_size: Callable[[], Any] = lambda: 0,
-) -> None:
-    """Plans, writes and commits a dataset; afterwards `builder` reads it."""
-    target = pathlib.Path(builder.data_dir)
-    plan = make_plan(source, options, limit=limit)
-    with building(target, overwrite=overwrite) as directory:
-        if directory is not None:
-            written = write_dataset(
-                plan,
-                directory,
-                name=builder.name,
-                version=str(builder.version),
-                num_workers=num_workers,
-                progress=progress,
-            )
-            _write_metadata(builder, plan, written, directory, download_size())
-    tfds_compat.set_features(builder.info, tfds_compat.read_features(target))
-    builder.info.read_from_directory(target)
-    remember_data_dir(builder.data_dir_root)
-
-
-def _write_metadata(
-    builder: ImageDatasetBuilder,
-    plan: Plan,
-    written: WrittenDataset,
-    directory: pathlib.Path,
-    download_size: Any,
-) -> None:
-    """Adds TFDS's own files: features, class names, splits, licence."""
-    # A new one: where a dataset is overwritten, builder.info holds what was read from the old one.
-    info = builder._info()
-    height, width, channels = written.image_shape
-    features = _features(
-        plan.options, channels, (height, width), plan.class_names, plan.image.encoding
-    )
-    tfds_compat.set_features(info, features)
-    info.download_size = download_size
-    info.set_splits(
-        tfds_compat.split_infos(
-            builder.name,
-            os.fspath(directory),
-            {
-                name: (split.shard_lengths, split.num_bytes)
-                for name, split in written.splits.items()
-            },
-        )
-    )
-    info.write_to_directory(directory)
-
-
-def _features(
-    options: BuildOptions,
-    channels: int,
-    size: tuple[int | None, int | None] | None,
-    class_names: Sequence[str] | None,
-    encoding: str | None = None,
-) -> tfds.features.FeaturesDict:
-    encoding = encoding or ("original" if options.encoding == "auto" else options.encoding)
-    is_resized = encoding != "raw" and options.image_size is not None
-    return tfds.features.FeaturesDict(
-        {
-            IMAGE_KEY: Image(
-                shape=(*(size or options.image_size or (None, None)), channels),
-                encoding=encoding,
-                resize=options.resize if is_resized else None,
-                background=background_values(options.background, channels) if is_resized else (),
-            ),
-            LABEL_KEY: Label(names=class_names),
-        }
-    )
 
 
 def _seed(options: ReadOptions, read_config: tfds.ReadConfig) -> int:

@@ -36,7 +36,7 @@ class Provider:
 
     def get_builder_cls(self, name: str) -> Any:
         """Returns a class that opens the dataset, any of its versions and configurations."""
-        from tfrds.image_builder import class_of_name
+        from tfrds.no_code import class_of_name
 
         home = find_home(name)
         if home is None:

@@ -16,7 +16,7 @@ from tensorflow_datasets.core import dataset_builder, naming, registered
 from tensorflow_datasets.core import splits as splits_lib
 from tensorflow_datasets.core.features import feature as feature_lib
 
-from tfrds.disk.layout import FEATURES_FILE
+from tfrds.disk.layout import FEATURES_FILE, class_names_file
 from tfrds.errors import ConfigError, DatasetError
 
 # features.json names classes that TFDS imports, whatever module they are in: only these may be
@@ -98,7 +98,8 @@ def read_features(directory: pathlib.Path) -> tfds.features.FeaturesDict:
             raise DatasetError(
                 f"{path}: larger than {_MAX_FEATURES_BYTES:,} bytes, so not written by tfrds."
             )
-        unknown = _class_names(json.loads(path.read_bytes())) - _ALLOWED_FEATURES
+        content = json.loads(path.read_bytes())
+        unknown = _class_names(content) - _ALLOWED_FEATURES
     except (OSError, ValueError, RecursionError) as error:
         raise DatasetError(
             f"{path}: cannot be read: {error}. Copy or build the dataset again."
@@ -109,7 +110,13 @@ def read_features(directory: pathlib.Path) -> tfds.features.FeaturesDict:
             "not imported. Load this dataset with tensorflow_datasets if you trust it."
         )
     try:
-        return feature_lib.FeatureConnector.from_config(str(directory))
+        features = feature_lib.FeatureConnector.from_json(content)
+        counts = {
+            key: feature.num_classes
+            for key, feature in features.items()
+            if isinstance(feature, tfds.features.ClassLabel)
+        }
+        features.load_metadata(str(directory), feature_name=None)
     except (
         KeyError,
         TypeError,
@@ -121,6 +128,19 @@ def read_features(directory: pathlib.Path) -> tfds.features.FeaturesDict:
         raise DatasetError(
             f"{path}: incomplete: {error!r}. Copy or build the dataset again."
         ) from error
+    for key, count in counts.items():
+        _check_class_names(class_names_file(directory, key), count, features[key].num_classes)
+    return features
+
+
+def _check_class_names(path: pathlib.Path, expected: int, found: int) -> None:
+    """Without names TFDS would go on with numbers, and with fewer of them with fewer classes."""
+    if not path.is_file() or found != expected:
+        found = found if path.is_file() else 0
+        raise DatasetError(
+            f"{path}: expected the names of {expected:,} classes, found {found:,}. Copy or build the "
+            "dataset again."
+        )
 
 
 def _class_names(content: Any) -> set[str]:

@@ -1,6 +1,6 @@
 """From a build directory to a finished dataset in one rename: nothing half-built ever loads.
 
-`image_builder.py` and nobody else commits. The lock saves work when two build the same dataset;
+`prepare.py` and nobody else commits. The lock saves work when two build the same dataset;
 that the result is right rests on the rename alone, since locks do nothing on some network file
 systems.
 """

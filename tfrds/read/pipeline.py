@@ -1,7 +1,7 @@
 """The dataset: order -> fetch -> decode -> batch -> values -> prefetch.
 
 Gets a reader of records, an order and what the user wants, gives a `tf.data.Dataset`;
-`image_builder.py` calls it for each split. The parallelism is explicit: tf.data's autotuning makes
+`datasets.py` calls it for each split. The parallelism is explicit: tf.data's autotuning makes
 destroying an iterator wait for its tuner, for seconds an epoch, and Keras makes iterators all the
 time.
 """

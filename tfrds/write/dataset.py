@@ -1,6 +1,6 @@
 """A plan carried out: all shards, indexes, keys and `tfrds.json` in one directory.
 
-Gets a `Plan` and an empty directory, fills it; `image_builder.py` adds TFDS's own metadata and
+Gets a `Plan` and an empty directory, fills it; `prepare.py` adds TFDS's own metadata and
 commits.
 """
 
