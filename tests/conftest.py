@@ -61,7 +61,8 @@ def tiny_disk(tmp_path):
     ):
         pytest.skip("cannot mount a tmpfs: needs Linux and root")
     yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+    # Lazily: a shard that was read stays mapped until its dataset is collected.
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 @pytest.fixture(scope="session")

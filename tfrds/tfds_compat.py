@@ -129,7 +129,7 @@ def read_features(directory: pathlib.Path) -> tfds.features.FeaturesDict:
             f"{path}: incomplete: {error!r}. Copy or build the dataset again."
         ) from error
     for key, count in counts.items():
-        _check_class_names(class_names_file(directory, key), count, features[key].num_classes)
+        _check_class_names(class_names_file(directory, key), count, len(features[key].names))
     return features
 
 
@@ -138,8 +138,8 @@ def _check_class_names(path: pathlib.Path, expected: int, found: int) -> None:
     if not path.is_file() or found != expected:
         found = found if path.is_file() else 0
         raise DatasetError(
-            f"{path}: expected the names of {expected:,} classes, found {found:,}. Copy or build the "
-            "dataset again."
+            f"{path}: expected the names of {expected:,} classes, found {found:,}. Copy or build "
+            "the dataset again."
         )
 
 

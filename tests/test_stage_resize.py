@@ -1,0 +1,77 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+from datasets import photo
+
+from tfrds.geometry import crop_box, pad_box
+from tfrds.read.stages.resize import resize_images
+
+SIZES = [(20, 30), (30, 20), (64, 64), (7, 90), (1, 1), (16, 24)]
+TARGET = (16, 24)
+
+
+def bilinear(image, height, width):
+    """Bilinear interpolation between pixel centres in numpy, float64, without antialiasing."""
+
+    def weights(target, side):
+        place = np.clip((np.arange(target) + 0.5) * side / target - 0.5, 0, side - 1)
+        low = np.floor(place).astype(int)
+        return low, np.minimum(low + 1, side - 1), place - low
+
+    top, bottom, down = weights(height, image.shape[0])
+    left, right, across = weights(width, image.shape[1])
+    image = image.astype(np.float64)
+    rows = image[top] * (1 - down)[:, None, None] + image[bottom] * down[:, None, None]
+    return rows[:, left] * (1 - across)[:, None] + rows[:, right] * across[:, None]
+
+
+def expected(image, resize, background):
+    if resize == "stretch":
+        return bilinear(image, *TARGET)
+    if resize == "crop":
+        top, left, height, width = crop_box(*image.shape[:2], *TARGET)
+        return bilinear(image[top : top + height, left : left + width], *TARGET)
+    top, left, height, width = pad_box(*image.shape[:2], *TARGET)
+    canvas = np.full((*TARGET, len(background)), background, np.float64)
+    canvas[top : top + height, left : left + width] = bilinear(image, height, width)
+    return canvas
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("resize", ["stretch", "crop", "pad"])
+def test_values_are_bilinear_between_pixel_centres(size, resize):
+    image = photo(5, *size)
+    background = (255, 128, 7)
+    resized = resize_images(tf.constant(image), TARGET, resize, background)
+    assert resized.dtype == tf.float32
+    np.testing.assert_allclose(resized, expected(image, resize, background), atol=0.01)
+
+
+@pytest.mark.parametrize("resize", ["stretch", "crop", "pad"])
+def test_inside_tf_data_where_sizes_are_unknown_values_are_the_same_and_the_shape_known(resize):
+    images = [photo(number, *size) for number, size in enumerate(SIZES)]
+    dataset = tf.data.Dataset.from_generator(
+        lambda: iter(images), output_signature=tf.TensorSpec((None, None, 3), tf.uint8)
+    ).map(lambda image: resize_images(image, TARGET, resize, (1, 2, 3)))
+    assert dataset.element_spec == tf.TensorSpec((16, 24, 3), tf.float32)
+    for resized, image in zip(dataset, images, strict=True):
+        np.testing.assert_allclose(resized, expected(image, resize, (1, 2, 3)), atol=0.01)
+
+
+@pytest.mark.parametrize("resize", ["stretch", "crop", "pad"])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_batch_is_resized_as_each_of_its_images(resize, channels):
+    images = np.stack([photo(number, 20, 33, channels) for number in range(4)])
+    background = (90,) * channels
+    resized = resize_images(tf.constant(images), TARGET, resize, background)
+    assert resized.shape == (4, *TARGET, channels)
+    for one, image in zip(resized, images, strict=True):
+        np.testing.assert_allclose(one, expected(image, resize, background), atol=0.01)
+
+
+def test_an_image_of_the_target_size_keeps_its_pixels():
+    image = photo(1, *TARGET)
+    for resize in ("stretch", "crop", "pad"):
+        np.testing.assert_array_equal(
+            resize_images(tf.constant(image), TARGET, resize, (0, 0, 0)), image
+        )
