@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from PIL import ImageFile
 
 from tfrds import data_dirs
 
@@ -34,6 +35,15 @@ def data_dir(tmp_path, monkeypatch):
     yield folder
     if file_utils := sys.modules.get("tensorflow_datasets.core.utils.file_utils"):
         file_utils.clear_registered_data_dirs()
+
+
+@pytest.fixture(autouse=True)
+def own_pillow_settings(monkeypatch):
+    """Undoes what TFDS's image_utils does to Pillow for the whole process (as_dataframe calls it).
+
+    Builds check images in processes of their own, which it never reaches; tests check them here.
+    """
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", False)
 
 
 @pytest.fixture(autouse=True)

@@ -99,6 +99,8 @@ class SplitReader:
         shards = np.searchsorted(self._shard_starts, rows, side="right") - 1
         starts = (entries["offset"] + entries["image_offset"]).astype(np.int64) + HEADER_BYTES
         lengths = entries["image_length"].astype(np.int64)
+        # A damaged offset near 2**64 would wrap around to one that looks right.
+        starts[entries["offset"] > np.iinfo(np.int64).max // 2] = -1
         self._check(rows, shards, starts, lengths)
         labels = np.ascontiguousarray(entries["label"])
         if self.is_raw:

@@ -87,13 +87,15 @@ class Pipeline:
         self._reader = reader
         self._order = order
         self._spec = spec
-        self._batch = spec.batch_size or _UNBATCHED
+        batch_size = spec.batch_size or _UNBATCHED
+        # A batch never holds more than the split: tf.data makes room for as many as it is told.
+        self.batch_size = min(batch_size, max(order.num_examples, 1))
         if spec.drop_remainder and spec.batch_size:
-            self.num_examples = order.num_examples // self._batch * self._batch
+            self.num_examples = order.num_examples // batch_size * batch_size
         else:
             self.num_examples = order.num_examples
-        self.num_steps = -(-self.num_examples // self._batch)
-        self.has_full_batches = self.num_examples % self._batch == 0
+        self.num_steps = -(-self.num_examples // self.batch_size)
+        self.has_full_batches = self.num_examples % self.batch_size == 0
         self.image_shape = spec.image_shape
         if spec.with_key:
             reader.open_keys()
@@ -112,7 +114,7 @@ class Pipeline:
         number is only known if all have the same shape.
         """
         is_taken_apart = not self._reader.is_raw or self._spec.batch_size is None
-        return self._batch if is_taken_apart or self.has_full_batches else None
+        return self.batch_size if is_taken_apart or self.has_full_batches else None
 
     def draw(self) -> NDArray[np.int64]:
         """Returns the steps left of the next epoch, counted through all epochs."""
@@ -122,8 +124,8 @@ class Pipeline:
     def fetch(self, global_step: int) -> list[Any]:
         """Returns images, labels and the names that were asked for, of one step."""
         epoch, step = divmod(global_step, self.num_steps)
-        start = step * self._batch
-        rows = self._order.rows(epoch, start, min(start + self._batch, self.num_examples))
+        start = step * self.batch_size
+        rows = self._order.rows(epoch, start, min(start + self.batch_size, self.num_examples))
         batch = self._reader.fetch(rows)
         fetched = [
             _strings(batch.images) if isinstance(batch.images, list) else batch.images,
@@ -173,7 +175,7 @@ def make_dataset(reader: SplitReader, order: Order, spec: PipelineSpec) -> tf.da
             lambda data, *rest: (_decode(data, spec), *rest), num_parallel_calls=calls
         )
         if spec.batch_size:
-            dataset = dataset.batch(spec.batch_size, drop_remainder=pipeline.has_full_batches)
+            dataset = dataset.batch(pipeline.batch_size, drop_remainder=pipeline.has_full_batches)
     if spec.batch_size or reader.is_raw:
         # Up to here pixels are uint8, a quarter of the bytes; values are made once for the whole
         # batch.
@@ -187,6 +189,9 @@ def make_dataset(reader: SplitReader, order: Order, spec: PipelineSpec) -> tf.da
         dataset = dataset.take(pipeline.num_examples)
     if spec.prefetch:
         dataset = dataset.prefetch(_PREFETCHED if spec.batch_size else _UNBATCHED)
+    if not pipeline.num_steps:
+        # `unbatch` takes a dimension of 0 for an unknown one.
+        dataset = dataset.apply(tf.data.experimental.assert_cardinality(0))
     # Options come last: some datasets lose those that were set before them.
     return dataset.with_options(_options(spec.options))
 
