@@ -37,6 +37,7 @@ WITHOUT_TENSORFLOW = (
     "tfrds.read.order",
     "tfrds.read.fetch",
     "tfrds.read.mapped",
+    "tfrds.read.file_status",
 )
 HEAVY = ("tensorflow", "tensorflow_datasets", "keras", "jax", "torch")
 

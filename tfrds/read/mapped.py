@@ -1,7 +1,8 @@
-"""Shard files mapped into memory, shared by all pipelines, without a file descriptor each.
+"""Shard files mapped side by side into one stretch of memory, shared by all pipelines.
 
-`fetch.py` copies rows out of them. A mapped file that shrinks kills the process at the next access
-(SIGBUS), so its size is looked at again before each batch.
+`fetch.py` copies rows out of it: with all shards in one array a whole batch is one gather, in
+whichever shards its rows lie. A mapped file that shrinks kills the process at the next access
+(SIGBUS), so sizes are looked at again before each batch.
 """
 
 import ctypes
@@ -9,14 +10,16 @@ import mmap
 import os
 import pathlib
 import weakref
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tfrds.errors import DatasetError
+from tfrds.read.file_status import file_status
 
-# Python's own mmap keeps a descriptor a file (until 3.13): a thousand shards would take all that a
-# process may open.
+# Not through Python's mmap: until 3.13 it keeps a descriptor a file, so a thousand shards would
+# take all that a process may open; and it cannot place one file behind another.
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
 _libc.mmap.argtypes = (
@@ -29,85 +32,121 @@ _libc.mmap.argtypes = (
 )
 _libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 _MAP_FAILED = ctypes.c_void_p(-1).value
+_PROT_NONE = 0
+_MAP_FIXED = 0x10  # the same on Linux and macOS; Python does not name it
+_PAGE = mmap.ALLOCATIONGRANULARITY
 
 
-class MappedFile:
-    """One file's bytes, read-only.
+class MappedFiles:
+    """The bytes of several files, read-only, as one array.
 
     Attributes:
-      path: of the file.
-      data: uint8 [bytes]; the file stays mapped as long as any view of it lives.
+      paths: of the files.
+      sizes: int64 [num files], bytes of each.
+      starts: int64 [num files], where each begins in `data`; between them lie unreadable gaps.
+      data: uint8 [bytes]; the files stay mapped as long as any view of it lives.
     """
 
-    def __init__(self, path: pathlib.Path, num_bytes: int) -> None:
-        self.path = path
-        try:
-            descriptor = os.open(path, os.O_RDONLY)
-        except OSError as error:
-            raise DatasetError(
-                f"{path}: cannot be opened: {error.strerror}. Copy or build the dataset again."
-            ) from error
-        try:
-            status = os.fstat(descriptor)
-            if status.st_size != num_bytes:
-                raise DatasetError(
-                    f"{path}: expected {num_bytes:,} bytes, found {status.st_size:,}. Copy or "
-                    "build the dataset again."
-                )
-            self._identity = (status.st_dev, status.st_ino)
-            self.data = _map(path, descriptor, num_bytes)
-        finally:
-            os.close(descriptor)
+    def __init__(self, files: Sequence[tuple[pathlib.Path, int]]) -> None:
+        self.paths = [path for path, _ in files]
+        self.sizes = np.array([size for _, size in files], np.int64)
+        taken = -(-self.sizes // _PAGE) * _PAGE
+        self.starts = np.cumsum(taken) - taken
+        self.data = _reserve(max(int(taken.sum()), _PAGE))
+        self._identities = [
+            _map(path, size, self.data.ctypes.data + start)
+            for (path, size), start in zip(files, self.starts.tolist(), strict=True)
+        ]
 
-    def check(self) -> None:
-        """Raises DatasetError if the file was cut since it was mapped; costs one system call.
+    def check(self, numbers: Iterable[int]) -> None:
+        """Raises DatasetError if one of these files was cut since it was mapped.
 
-        A file that was removed or replaced under its name is none of our business: its bytes stay
-        mapped.
+        A file that was removed or replaced under its name keeps its bytes, and is fine.
         """
-        try:
-            status = os.stat(self.path)
-        except OSError:
-            return
-        if (status.st_dev, status.st_ino) == self._identity and status.st_size != len(self.data):
-            raise DatasetError(
-                f"{self.path}: expected {len(self.data):,} bytes, found {status.st_size:,}: the "
-                "file was changed "
-                "while it is read. Copy or build the dataset again."
-            )
+        for number in numbers:
+            status = file_status(self.paths[number])
+            if status and status.identity == self._identities[number]:
+                expected = int(self.sizes[number])
+                if status.size != expected:
+                    raise DatasetError(
+                        f"{self.paths[number]}: expected {expected:,} bytes, found "
+                        f"{status.size:,}: the file was changed while it is read. Copy or build "
+                        "the dataset again."
+                    )
 
 
-_open_files: "weakref.WeakValueDictionary[tuple[str, int, int, int], MappedFile]" = (
-    weakref.WeakValueDictionary()
-)
+_Key = tuple[tuple[str, int, int, int], ...]
+_open_files: "weakref.WeakValueDictionary[_Key, MappedFiles]" = weakref.WeakValueDictionary()
 
 
-def map_file(path: pathlib.Path, num_bytes: int) -> MappedFile:
-    """Returns the file's bytes, mapped once for all who ask while anybody uses it.
+def map_files(files: Sequence[tuple[pathlib.Path, int]]) -> MappedFiles:
+    """Returns the files' bytes, mapped once for all who ask for the same ones while they are used.
+
+    Args:
+      files: (path, bytes that it must have) of each.
 
     Raises:
-      DatasetError: missing, unreadable, or not of `num_bytes`.
+      DatasetError: a file is missing, unreadable, or of another size.
     """
+    key = tuple(_fingerprint(path) for path, _ in files)
+    mapped = _open_files.get(key)
+    if mapped is None or mapped.sizes.tolist() != [size for _, size in files]:
+        mapped = _open_files[key] = MappedFiles(files)
+    return mapped
+
+
+def _fingerprint(path: pathlib.Path) -> tuple[str, int, int, int]:
     try:
         status = os.stat(path)
     except OSError as error:
-        raise DatasetError(
-            f"{path}: cannot be opened: {error.strerror}. Copy or build the dataset again."
-        ) from error
-    key = (os.path.abspath(path), status.st_ino, status.st_size, status.st_mtime_ns)
-    file = _open_files.get(key)
-    if file is None or len(file.data) != num_bytes:
-        file = _open_files[key] = MappedFile(path, num_bytes)
-    return file
+        raise _unusable(path, error) from error
+    return os.path.abspath(path), status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _map(path: pathlib.Path, descriptor: int, num_bytes: int) -> NDArray[np.uint8]:
-    address = _libc.mmap(None, num_bytes, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, 0)
+def _reserve(num_bytes: int) -> NDArray[np.uint8]:
+    """Returns an array over addresses that hold nothing yet; they are freed with its last view."""
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+    address = _libc.mmap(None, num_bytes, _PROT_NONE, flags, -1, 0)
     if address == _MAP_FAILED:
-        raise DatasetError(f"{path}: cannot be mapped: {os.strerror(ctypes.get_errno())}.")
+        raise DatasetError(
+            f"{num_bytes:,} bytes of shards cannot be mapped: {os.strerror(ctypes.get_errno())}. "
+            "Raise the limit of address space (ulimit -v)."
+        )
     memory = (ctypes.c_ubyte * num_bytes).from_address(address)
-    # Every numpy view keeps `memory` alive, so the bytes are unmapped after the last of them.
     weakref.finalize(memory, _libc.munmap, address, num_bytes).atexit = False
     data: NDArray[np.uint8] = np.ctypeslib.as_array(memory)
     data.flags.writeable = False
     return data
+
+
+def _map(path: pathlib.Path, num_bytes: int, address: int) -> tuple[int, ...]:
+    """Maps a file at an address inside reserved ones; returns the file's identity."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError as error:
+        raise _unusable(path, error) from error
+    try:
+        size = os.fstat(descriptor).st_size
+        if size != num_bytes:
+            raise DatasetError(
+                f"{path}: expected {num_bytes:,} bytes, found {size:,}. Copy or build the dataset "
+                "again."
+            )
+        flags = mmap.MAP_SHARED | _MAP_FIXED
+        if num_bytes and (
+            _libc.mmap(address, num_bytes, mmap.PROT_READ, flags, descriptor, 0) == _MAP_FAILED
+        ):
+            raise DatasetError(
+                f"{path}: cannot be mapped: {os.strerror(ctypes.get_errno())}. Copy the dataset to "
+                "a local disk."
+            )
+    finally:
+        os.close(descriptor)
+    status = file_status(path)
+    return status.identity if status else ()
+
+
+def _unusable(path: pathlib.Path, error: OSError) -> DatasetError:
+    return DatasetError(
+        f"{path}: cannot be opened: {error.strerror}. Copy or build the dataset again."
+    )
