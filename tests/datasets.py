@@ -180,3 +180,10 @@ def run_script(script, *arguments, timeout=120, **variables):
         timeout=timeout,
         check=False,
     )
+
+
+def resized_by_stage(images, image_size, resize, background):
+    """What the stage makes of images; tests/test_stage_resize.py compares it with numpy."""
+    from tfrds.read.stages.resize import Resize
+
+    return Resize(image_size=image_size, resize=resize, background=background)(images)

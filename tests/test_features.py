@@ -5,7 +5,7 @@ import PIL.Image
 import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
-from datasets import decoded, photo
+from datasets import decoded, photo, resized_by_stage
 
 from tfrds.features import Image, Label
 
@@ -65,13 +65,9 @@ def test_images_of_several_sizes_keep_theirs(again):
 
 @pytest.mark.parametrize("resize", ["stretch", "crop", "pad"])
 def test_resized_image_has_the_values_of_the_fast_path(again, resize):
-    from tfrds.read.stages.resize import (
-        resize_images,
-    )  # tested against numpy in test_stage_resize.py
-
     feature = again(Image(shape=(8, 6, 3), resize=resize, background=(1, 2, 3)))
     data = jpeg_of(photo(0, 20, 30))
-    expected = resize_images(tf.constant(decoded(data)), (8, 6), resize, (1, 2, 3))
+    expected = resized_by_stage(tf.constant(decoded(data)), (8, 6), resize, (1, 2, 3))
     image = through_graph(feature, data)
     assert image.shape == (8, 6, 3)
     np.testing.assert_allclose(image, expected, atol=1e-4)

@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import tensorflow as tf
-from datasets import NUM_TEST, NUM_TRAIN, run_script, values
+from datasets import NUM_TEST, NUM_TRAIN, resized_by_stage, run_script, values
 
 from tfrds.read import pipeline
 from tfrds.read.order import permutation
@@ -191,15 +191,11 @@ def test_images_of_several_sizes_come_one_by_one_as_they_are(sizes):
 
 @pytest.mark.parametrize("resize", ["stretch", "crop", "pad"])
 def test_image_size_makes_batches_of_several_sizes(sizes, resize):
-    from tfrds.read.stages.resize import (
-        resize_images,
-    )  # tested against numpy in test_stage_resize.py
-
     dataset = sizes.load(with_key=True, image_size=(16, 20), resize=resize, batch_size=32)
     assert dataset.element_spec["image"] == tf.TensorSpec((None, 16, 20, 3))
     for example in dataset.unbatch().as_numpy_iterator():
         pixels = sizes.pixels[example["key"].decode()]
-        expected = resize_images(tf.constant(pixels), (16, 20), resize, (255, 255, 255))
+        expected = resized_by_stage(tf.constant(pixels), (16, 20), resize, (255, 255, 255))
         np.testing.assert_allclose(example["image"], expected, atol=1e-3)
 
 

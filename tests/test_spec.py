@@ -156,6 +156,28 @@ def test_fractions_must_sum_to_one():
     ("field", "value"),
     [
         ("resize", "fit"),
+        ("interpolation", "nearest"),
+        ("dtype", "float64"),
+        ("dtype", float),
+        ("dtype", None),
+        ("value_range", (1, 0)),
+        ("value_range", (0, 0)),
+        ("value_range", (0, float("inf"))),
+        ("value_range", (0,)),
+        ("value_range", "01"),
+        ("value_range", (False, True)),
+        ("normalize", "imagenet"),
+        ("normalize", 1.0),
+        ("normalize", (1.0,)),
+        ("normalize", ((1.0,), 0.0)),
+        ("normalize", (1.0, (1.0, -1.0))),
+        ("normalize", (float("nan"), 1.0)),
+        ("normalize", ((), ())),
+        ("label_mode", "sparse"),
+        ("label_smoothing", 1),
+        ("label_smoothing", -0.1),
+        ("label_smoothing", "0.1"),
+        ("label_smoothing", True),
         ("shuffle", 1),
         ("shuffle", "yes"),
         ("seed", -1),
@@ -171,6 +193,32 @@ def test_fractions_must_sum_to_one():
 def test_read_option_is_refused_with_its_value(field, value):
     with pytest.raises(ConfigError, match=f"^{field}: .*{got(value)}"):
         ReadOptions(**{field: value})
+
+
+def test_keras_name_for_one_hot_is_answered_with_ours():
+    with pytest.raises(ConfigError, match=r"got 'categorical'\. Did you mean 'one_hot'"):
+        ReadOptions(label_mode="categorical")
+
+
+@pytest.mark.parametrize(
+    "options", [{"value_range": (0, 1)}, {"normalize": "dataset"}, {"normalize": (1, 2)}]
+)
+def test_uint8_pixels_stay_as_they_are(options):
+    (field,) = options
+    with pytest.raises(ConfigError, match=f'{field}: dtype="uint8" keeps .* got {field}='):
+        ReadOptions(dtype="uint8", **options)
+
+
+@pytest.mark.parametrize("label_mode", ["int", "binary"])
+def test_only_one_hot_labels_are_smoothed(label_mode):
+    with pytest.raises(ConfigError, match=f"got 0.1 with label_mode='{label_mode}'"):
+        ReadOptions(label_smoothing=0.1, label_mode=label_mode)
+
+
+def test_numbers_of_normalize_are_one_for_all_or_one_for_each_channel():
+    assert ReadOptions(normalize=(1, 2)).normalize == ((1.0,), (2.0,))
+    assert ReadOptions(normalize=([1, 2], np.array([3, 4.5]))).normalize == ((1, 2), (3, 4.5))
+    assert ReadOptions(normalize="dataset").normalize == "dataset"
 
 
 def test_read_options_name_what_was_changed():

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from datasets import decoded, photo
 
-from tfrds.read.stages.decode import decode_encoded, decode_raw
+from tfrds.read.stages.decode import decode_encoded, decode_raw, decode_smaller
 
 
 def encoded(image, format, **options):
@@ -67,3 +67,22 @@ def test_real_jpegs_of_every_kind_are_decoded_as_pillow_does(dummy_data, run):
         np.testing.assert_array_equal(
             run(lambda data: decode_encoded(data, 3), data), decoded(data)
         )
+
+
+@pytest.mark.parametrize("ratio", [1, 2, 4, 8])
+@pytest.mark.parametrize("size", [(64, 48), (33, 47), (8, 17)])
+def test_jpeg_is_decoded_smaller_exactly_as_libjpeg_scales_for_pillow(run, size, ratio):
+    data = encoded(photo(3, *size), "JPEG", subsampling="4:4:4", quality=90)
+    image = run(lambda data: decode_smaller(data, 3, tf.constant(ratio)), data)
+    with PIL.Image.open(io.BytesIO(data)) as draft:
+        draft.draft("RGB", (max(1, draft.width // ratio), max(1, draft.height // ratio)))
+        expected = np.asarray(draft)
+    assert image.shape == (-(-size[0] // ratio), -(-size[1] // ratio), 3)
+    np.testing.assert_array_equal(image, expected)
+
+
+def test_png_is_decoded_whole(run):
+    pixels = photo(1, 13, 9)
+    data = encoded(pixels, "PNG")
+    image = run(lambda data: decode_smaller(data, 3, tf.constant(1)), data)
+    np.testing.assert_array_equal(image, pixels)

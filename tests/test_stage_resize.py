@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from datasets import photo
+from datasets import photo, resized_by_stage
+from PIL import Image
 
 from tfrds.geometry import crop_box, pad_box
-from tfrds.read.stages.resize import resize_images
+from tfrds.read.stages.resize import Resize
 
 SIZES = [(20, 30), (30, 20), (64, 64), (7, 90), (1, 1), (16, 24)]
 TARGET = (16, 24)
@@ -42,7 +43,7 @@ def expected(image, resize, background):
 def test_values_are_bilinear_between_pixel_centres(size, resize):
     image = photo(5, *size)
     background = (255, 128, 7)
-    resized = resize_images(tf.constant(image), TARGET, resize, background)
+    resized = resized_by_stage(tf.constant(image), TARGET, resize, background)
     assert resized.dtype == tf.float32
     np.testing.assert_allclose(resized, expected(image, resize, background), atol=0.01)
 
@@ -52,7 +53,7 @@ def test_inside_tf_data_where_sizes_are_unknown_values_are_the_same_and_the_shap
     images = [photo(number, *size) for number, size in enumerate(SIZES)]
     dataset = tf.data.Dataset.from_generator(
         lambda: iter(images), output_signature=tf.TensorSpec((None, None, 3), tf.uint8)
-    ).map(lambda image: resize_images(image, TARGET, resize, (1, 2, 3)))
+    ).map(lambda image: resized_by_stage(image, TARGET, resize, (1, 2, 3)))
     assert dataset.element_spec == tf.TensorSpec((16, 24, 3), tf.float32)
     for resized, image in zip(dataset, images, strict=True):
         np.testing.assert_allclose(resized, expected(image, resize, (1, 2, 3)), atol=0.01)
@@ -63,7 +64,7 @@ def test_inside_tf_data_where_sizes_are_unknown_values_are_the_same_and_the_shap
 def test_a_batch_is_resized_as_each_of_its_images(resize, channels):
     images = np.stack([photo(number, 20, 33, channels) for number in range(4)])
     background = (90,) * channels
-    resized = resize_images(tf.constant(images), TARGET, resize, background)
+    resized = resized_by_stage(tf.constant(images), TARGET, resize, background)
     assert resized.shape == (4, *TARGET, channels)
     for one, image in zip(resized, images, strict=True):
         np.testing.assert_allclose(one, expected(image, resize, background), atol=0.01)
@@ -73,5 +74,45 @@ def test_an_image_of_the_target_size_keeps_its_pixels():
     image = photo(1, *TARGET)
     for resize in ("stretch", "crop", "pad"):
         np.testing.assert_array_equal(
-            resize_images(tf.constant(image), TARGET, resize, (0, 0, 0)), image
+            resized_by_stage(tf.constant(image), TARGET, resize, (0, 0, 0)), image
         )
+
+
+def test_area_is_the_mean_of_whole_blocks():
+    image = photo(3, 48, 72)
+    stage = Resize(image_size=TARGET, interpolation="area")
+    blocks = image.reshape(16, 3, 24, 3, 3).mean(axis=(1, 3))
+    np.testing.assert_allclose(stage(tf.constant(image)), blocks, atol=0.01)
+
+
+@pytest.mark.parametrize(("interpolation", "bound"), [("area", 2.0), ("antialias", 0.5)])
+def test_values_are_near_those_of_pillow_on_photographs(interpolation, bound):
+    photographs = [photo(number, 360, 480) for number in range(4)]
+    stage = Resize(image_size=(224, 224), interpolation=interpolation)
+    for image in photographs:
+        pillow = Image.fromarray(image).resize((224, 224), Image.Resampling.BILINEAR)
+        difference = np.abs(stage(tf.constant(image)).numpy() - np.asarray(pillow, np.float32))
+        assert difference.mean() < bound
+
+
+@pytest.mark.parametrize(
+    ("resize", "size", "ratio"),
+    [
+        ("stretch", (223, 999), 1),
+        ("stretch", (224, 224), 1),
+        ("stretch", (447, 900), 1),
+        ("stretch", (448, 448), 2),
+        ("stretch", (448, 5000), 2),
+        ("crop", (896, 2000), 4),
+        ("crop", (20_000, 20_000), 8),
+        ("pad", (448, 100), 2),
+        ("pad", (223, 100), 1),
+    ],
+)
+def test_ratio_is_the_largest_that_keeps_the_sides_at_or_above_the_target(resize, size, ratio):
+    stage = Resize(image_size=(224, 224), resize=resize, interpolation="area")
+    height, width = np.array([size[0]], np.uint32), np.array([size[1]], np.uint32)
+    assert stage.decode_ratios(height, width, np.array([True])).tolist() == [ratio]
+    assert stage.decode_ratios(height, width, np.array([False])).tolist() == [1]
+    bilinear = Resize(image_size=(224, 224), resize=resize)
+    assert bilinear.decode_ratios(height, width, np.array([True])).tolist() == [1]

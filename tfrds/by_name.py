@@ -34,6 +34,12 @@ def load(
     file_format: Any = None,
     image_size: Any = None,
     resize: Literal["stretch", "crop", "pad"] | None = None,
+    interpolation: Literal["bilinear", "area", "antialias"] = "bilinear",
+    dtype: Any = "float32",
+    value_range: tuple[float, float] = (0, 255),
+    normalize: Any = None,
+    label_mode: Literal["one_hot", "int", "binary"] = "one_hot",
+    label_smoothing: float = 0.0,
     shuffle: bool | None = None,
     seed: int | None = None,
     drop_remainder: bool = False,
@@ -60,6 +66,12 @@ def load(
       image_size: (height, width) in pixels; this and all below as in
         `ImageDatasetBuilder.as_dataset`.
       resize: "stretch", "crop" or "pad".
+      interpolation: "bilinear", "area" or "antialias".
+      dtype: "float32", "bfloat16", "float16" or "uint8".
+      value_range: (low, high) of the pixels.
+      normalize: (mean, std) of the pixels, or "dataset".
+      label_mode: "one_hot", "int" or "binary".
+      label_smoothing: share of a one-hot label that is spread over all classes.
       shuffle: None: as `shuffle_files`.
       seed: of the permutation.
       drop_remainder: leave out an epoch's last batch where it is smaller.
@@ -89,6 +101,12 @@ def load(
         "as_supervised": as_supervised,
         "image_size": image_size,
         "resize": resize,
+        "interpolation": interpolation,
+        "dtype": dtype,
+        "value_range": value_range,
+        "normalize": normalize,
+        "label_mode": label_mode,
+        "label_smoothing": label_smoothing,
         "shuffle": shuffle,
         "seed": seed,
         "drop_remainder": drop_remainder,

@@ -3,11 +3,14 @@
 `spec.py` and everything with arguments of its own calls them; no TensorFlow, no TFDS.
 """
 
+import math
 import numbers
 import re
 from collections.abc import Mapping, Sequence
 
 from tfrds.errors import ConfigError
+
+DTYPES = ("float32", "bfloat16", "float16", "uint8")
 
 # TFDS reads a split expression such as "train[:80%]+test", so a split's name can only be a word.
 _SPLIT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -105,6 +108,65 @@ def check_split_name(name: object, where: str = "splits") -> str:
             f"got {name!r}."
         )
     return name
+
+
+def parse_dtype(value: object) -> str:
+    """Returns the name of a dtype, given by name or as an object of numpy or TensorFlow.
+
+    Raises:
+      ConfigError: none that images can have.
+    """
+    name = (
+        value if isinstance(value, str) else getattr(value, "name", getattr(value, "__name__", ""))
+    )
+    if name not in DTYPES:
+        raise ConfigError(f"dtype: expected one of {list(DTYPES)}, got {value!r}.")
+    return str(name)
+
+
+def parse_value_range(value: object) -> tuple[float, float]:
+    """Returns (low, high), what pixels of 0 and of 255 become.
+
+    Raises:
+      ConfigError: not two finite numbers, the first below the second.
+    """
+    pair = parse_numbers(value)
+    if pair is None or len(pair) != 2 or not pair[0] < pair[1]:
+        raise ConfigError(
+            f"value_range: expected (low, high) such as (0, 1), with low below high, got {value!r}."
+        )
+    return pair[0], pair[1]
+
+
+def parse_normalize(value: object) -> tuple[tuple[float, ...], tuple[float, ...]] | str | None:
+    """Returns (mean, std), each a value for each channel or one for all; "dataset" and None as is.
+
+    Raises:
+      ConfigError: anything else, or a std that is not positive.
+    """
+    if value is None or (isinstance(value, str) and value == "dataset"):
+        return value
+    pair = value if isinstance(value, Sequence) and not isinstance(value, str) else ()
+    parts = [parse_numbers(part if not _is_number(part) else (part,)) for part in pair]
+    if len(parts) != 2 or not all(parts) or min(parts[1] or (0,)) <= 0:
+        raise ConfigError(
+            "normalize: expected (mean, std), each a number or one for each channel, std above 0, "
+            f'or "dataset", got {value!r}.'
+        )
+    return parts[0] or (), parts[1] or ()
+
+
+def parse_numbers(values: object) -> tuple[float, ...] | None:
+    """Returns finite numbers as floats; None where `values` is no sequence of them."""
+    if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
+        return None
+    numbers_ = tuple(values)
+    return tuple(map(float, numbers_)) if all(map(_is_number, numbers_)) else None
+
+
+def _is_number(value: object) -> bool:
+    is_real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return is_real and math.isfinite(value)  # type: ignore[arg-type]
 
 
 def is_int(value: object) -> bool:

@@ -113,7 +113,7 @@ class Image(tfds.features.Image):  # type: ignore[misc]
         import tensorflow as tf
 
         from tfrds.read.stages.decode import decode_encoded, decode_raw
-        from tfrds.read.stages.resize import resize_images
+        from tfrds.read.stages.resize import Resize
 
         _say_which_reader()
         if self._encoding == "raw":
@@ -121,7 +121,10 @@ class Image(tfds.features.Image):  # type: ignore[misc]
         else:
             image = decode_encoded(tfexample_data, self._shape[2])
         if self._resize:
-            image = resize_images(image, self._shape[:2], self._resize, self._background)
+            resize = Resize(
+                image_size=self._shape[:2], resize=self._resize, background=self._background
+            )
+            image = resize(image)
         return tf.ensure_shape(tf.cast(image, tf.float32), self._shape)
 
     def decode_example_np(self, example: bytes) -> NDArray[np.float32]:

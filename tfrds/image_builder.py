@@ -176,6 +176,12 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
         as_supervised: bool = False,
         image_size: Any = None,
         resize: Literal["stretch", "crop", "pad"] | None = None,
+        interpolation: Literal["bilinear", "area", "antialias"] = "bilinear",
+        dtype: Any = "float32",
+        value_range: tuple[float, float] = (0, 255),
+        normalize: Any = None,
+        label_mode: Literal["one_hot", "int", "binary"] = "one_hot",
+        label_smoothing: float = 0.0,
         shuffle: bool | None = None,
         seed: int | None = None,
         drop_remainder: bool = False,
@@ -199,6 +205,13 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
           image_size: (height, width) in pixels of every image; one integer means a square. None: as
             built.
           resize: "stretch", "crop" or "pad"; None: as built.
+          interpolation: "bilinear", "area" or "antialias"; this and those below as in
+            `tfrds.ReadOptions`.
+          dtype: "float32", "bfloat16", "float16" or "uint8".
+          value_range: (low, high) of the pixels.
+          normalize: (mean, std) of the pixels, or "dataset".
+          label_mode: "one_hot", "int" or "binary".
+          label_smoothing: share of a one-hot label that is spread over all classes.
           shuffle: None: as `shuffle_files`.
           seed: of the permutation; None: `read_config.shuffle_seed`, else another one each time.
           drop_remainder: leave out an epoch's last batch where it is smaller.
@@ -212,6 +225,12 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
         options = ReadOptions(
             image_size=image_size,
             resize=resize,
+            interpolation=interpolation,
+            dtype=dtype,
+            value_range=value_range,
+            normalize=normalize,
+            label_mode=label_mode,
+            label_smoothing=label_smoothing,
             shuffle=shuffle,
             seed=seed,
             drop_remainder=drop_remainder,

@@ -13,6 +13,9 @@ from tfrds.errors import ConfigError
 from tfrds.read.fetch import SplitReader
 from tfrds.read.order import Order
 from tfrds.read.pipeline import PipelineSpec, make_dataset
+from tfrds.read.stages.resize import Resize
+from tfrds.read.stages.values import Values
+from tfrds.read.statistics import dataset_statistics
 from tfrds.spec import ReadOptions, background_values
 
 
@@ -88,14 +91,20 @@ def _spec(record: BuildRecord, order: Order, request: Request) -> PipelineSpec:
             "make no batch. Pass "
             "image_size=(height, width), or build the dataset with it."
         )
+    resize = None
+    if image_size and image_size != stored[:2]:
+        resize = Resize(
+            image_size=image_size,
+            resize=options.resize or built["resize"],
+            background=background_values(built["background"], channels),
+            interpolation=options.interpolation,
+        )
     return PipelineSpec(
         batch_size=batch_size,
         drop_remainder=options.drop_remainder,
         image_shape=stored,
-        image_size=None if image_size == stored[:2] else image_size,
-        resize=options.resize or built["resize"],
-        background=background_values(built["background"], channels),
-        num_classes=record.content["label"]["num_classes"],
+        resize=resize,
+        values=_values(record, options),
         image_key=record.content["image"]["key"],
         label_key=record.content["label"]["key"],
         with_key=options.with_key,
@@ -105,3 +114,43 @@ def _spec(record: BuildRecord, order: Order, request: Request) -> PipelineSpec:
         decode_calls=request.decode_calls,
         options=request.tf_options,
     )
+
+
+def _values(record: BuildRecord, options: ReadOptions) -> Values:
+    num_classes = record.content["label"]["num_classes"]
+    if options.label_mode == "binary" and num_classes != 2:
+        raise ConfigError(
+            f"label_mode: 'binary' is for two classes, {record.name} has {num_classes}. Pass "
+            'label_mode="int" or "one_hot".'
+        )
+    center, scale = _affine(record, options)
+    return Values(
+        num_classes=num_classes,
+        dtype=options.dtype,
+        center=center,
+        scale=scale,
+        label_mode=options.label_mode,
+        label_smoothing=options.label_smoothing,
+    )
+
+
+def _affine(
+    record: BuildRecord, options: ReadOptions
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Returns (center, scale): a pixel of 0..255 becomes (pixel - center) * scale."""
+    low, high = options.value_range
+    step = (high - low) / 255
+    if options.normalize is None:
+        return (-low / step + 0.0,), (step,)
+    if options.normalize == "dataset":
+        measured = dataset_statistics(record)
+        return measured.mean, tuple(1 / (std or 1.0) for std in measured.std)
+    mean, std = options.normalize
+    channels = record.image_shape[2]
+    for name, numbers in (("mean", mean), ("std", std)):
+        if len(numbers) not in (1, channels):
+            raise ConfigError(
+                f"normalize: expected one {name} or {channels}, one for each channel of "
+                f"{record.name}, got {len(numbers)}: {list(numbers)}."
+            )
+    return tuple((value - low) / step for value in mean), tuple(step / value for value in std)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfrds.disk.build_record import BuildRecord
-from tfrds.disk.index import Rows, open_index
+from tfrds.disk.index import JPEG, Rows, open_index
 from tfrds.disk.keys import Keys, open_keys
 from tfrds.disk.records import HEADER_BYTES
 from tfrds.errors import DatasetError
@@ -36,10 +36,15 @@ class Batch:
     Attributes:
       images: uint8 [n, height, width, channels] for raw pixels, else a list of n JPEG or PNG files.
       labels: int32 [n].
+      heights, widths: uint32 [n], pixels as stored.
+      is_jpeg: bool [n].
     """
 
     images: "NDArray[np.uint8] | list[bytes]"
     labels: NDArray[np.int32]
+    heights: NDArray[np.uint32]
+    widths: NDArray[np.uint32]
+    is_jpeg: NDArray[np.bool_]
 
 
 class SplitReader:
@@ -108,15 +113,19 @@ class SplitReader:
         starts[entries["offset"] > np.iinfo(np.int64).max // 2] = -1
         self._check(rows, shards, starts, lengths)
         starts += self._files.starts[shards]
-        labels = np.ascontiguousarray(entries["label"])
-        if self.is_raw:
-            return Batch(self._pixels(starts, lengths), labels)
         data = self._files.data
-        images = [
-            data[start : start + length].tobytes()
-            for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)
-        ]
-        return Batch(images, labels)
+        return Batch(
+            images=self._pixels(starts, lengths)
+            if self.is_raw
+            else [
+                data[start : start + length].tobytes()
+                for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)
+            ],
+            labels=np.ascontiguousarray(entries["label"]),
+            heights=entries["height"],
+            widths=entries["width"],
+            is_jpeg=entries["encoding"] == JPEG,
+        )
 
     def keys(self, rows: NDArray[np.int64]) -> list[bytes]:
         """Returns the UTF-8 keys of `rows`; call `open_keys` before."""

@@ -18,9 +18,9 @@ from tfrds.errors import TfrdsError
 from tfrds.read import host_calls
 from tfrds.read.fetch import SplitReader
 from tfrds.read.order import EpochState, Order
-from tfrds.read.stages.decode import decode_encoded
-from tfrds.read.stages.resize import resize_images
-from tfrds.read.stages.values import model_values
+from tfrds.read.stages.decode import decode_encoded, decode_smaller
+from tfrds.read.stages.resize import Resize
+from tfrds.read.stages.values import Values
 
 # Two fetches hide each other's waits; more only compete for memory bandwidth, and hold a batch
 # each.
@@ -45,10 +45,8 @@ class PipelineSpec:
       batch_size: examples a batch; None: single examples.
       drop_remainder: leave out an epoch's last batch where it is smaller.
       image_shape: (height, width, channels) as stored, height and width None where they vary.
-      image_size: (height, width) to resize to, None: not resized.
-      resize: "stretch", "crop" or "pad".
-      background: one value for each channel, around padded images.
-      num_classes: depth of the one-hot labels.
+      resize: to one size; None: images are taken as they are.
+      values: of pixels and labels.
       image_key, label_key: names of the features.
       with_key: add the feature "key".
       with_tfds_id: add the feature "tfds_id".
@@ -61,10 +59,8 @@ class PipelineSpec:
     batch_size: int | None
     drop_remainder: bool = False
     image_shape: tuple[int | None, int | None, int]
-    image_size: tuple[int, int] | None
-    resize: str
-    background: tuple[int, ...]
-    num_classes: int
+    resize: Resize | None
+    values: Values
     image_key: str
     label_key: str
     with_key: bool = False
@@ -104,7 +100,8 @@ class Pipeline:
     def kinds(self) -> list[str]:
         """The types of what `fetch` returns."""
         names = self._spec.with_key + self._spec.with_tfds_id
-        return ["uint8" if self._reader.is_raw else "string", "int32", *["string"] * names]
+        images = ["uint8"] if self._reader.is_raw else ["string", "int32"]
+        return [*images, "int32", *["string"] * names]
 
     @property
     def declared_batch(self) -> int | None:
@@ -122,15 +119,23 @@ class Pipeline:
         return np.arange(epoch * self.num_steps + first_step, (epoch + 1) * self.num_steps)
 
     def fetch(self, global_step: int) -> list[Any]:
-        """Returns images, labels and the names that were asked for, of one step."""
+        """Returns the parts of one step, by `kinds`.
+
+        The images; for encoded ones how much smaller each may be decoded; the labels; the names
+        that were asked for.
+        """
         epoch, step = divmod(global_step, self.num_steps)
         start = step * self.batch_size
         rows = self._order.rows(epoch, start, min(start + self.batch_size, self.num_examples))
         batch = self._reader.fetch(rows)
-        fetched = [
-            _strings(batch.images) if isinstance(batch.images, list) else batch.images,
-            batch.labels,
-        ]
+        if isinstance(batch.images, list):
+            resize = self._spec.resize
+            ratios = (
+                resize.decode_ratios(batch.heights, batch.widths, batch.is_jpeg) if resize else 1
+            )
+            fetched = [_strings(batch.images), np.full(len(rows), ratios, np.int32), batch.labels]
+        else:
+            fetched = [batch.images, batch.labels]
         if self._spec.with_key:
             fetched.append(_strings(self._reader.keys(rows)))
         if self._spec.with_tfds_id:
@@ -202,7 +207,7 @@ def _add_encoded(
     # Decoding is where the time goes.
     calls = spec.decode_calls or available_cpus() * _DECODES_PER_CPU
     dataset = dataset.map(
-        lambda data, *rest: (_decode(data, spec), *rest), num_parallel_calls=calls
+        lambda data, ratio, *rest: (_decode(data, ratio, spec), *rest), num_parallel_calls=calls
     )
     if not spec.batch_size:
         return dataset.map(lambda *parts: _values(parts, spec))
@@ -261,21 +266,22 @@ def _types(kinds: list[str]) -> list[tf.DType]:
     return [tf.dtypes.as_dtype(kind) for kind in kinds]
 
 
-def _decode(data: tf.Tensor, spec: PipelineSpec) -> tf.Tensor:
+def _decode(data: tf.Tensor, ratio: tf.Tensor, spec: PipelineSpec) -> tf.Tensor:
     """Returns one image, uint8, or float32 where it was resized."""
-    image = tf.ensure_shape(decode_encoded(data, spec.image_shape[2]), spec.image_shape)
-    if spec.image_size:
-        image = resize_images(image, spec.image_size, spec.resize, spec.background)
-    return image
+    channels = spec.image_shape[2]
+    if spec.resize is None:
+        return tf.ensure_shape(decode_encoded(data, channels), spec.image_shape)
+    if not spec.resize.may_decode_smaller:
+        return spec.resize(decode_encoded(data, channels))
+    return spec.resize(decode_smaller(data, channels, ratio))
 
 
 def _values(parts: tuple[tf.Tensor, ...], spec: PipelineSpec) -> Any:
     images, labels, *names = parts
-    if (
-        spec.image_size and images.dtype == tf.uint8
-    ):  # raw; others were resized as they were decoded
-        images = resize_images(images, spec.image_size, spec.resize, spec.background)
-    return _named((*model_values(images, labels, spec.num_classes), *names), spec)
+    if spec.resize and images.dtype == tf.uint8:
+        images = spec.resize(images)  # raw; others were resized as they were decoded
+    is_one_shape = spec.batch_size is not None or images.shape.is_fully_defined()
+    return _named((*spec.values(images, labels, is_one_shape=is_one_shape), *names), spec)
 
 
 def _named(parts: tuple[tf.Tensor, ...], spec: PipelineSpec) -> Any:
