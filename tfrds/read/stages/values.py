@@ -46,11 +46,11 @@ class Values:
           labels: see the module.
           is_one_shape: whether all calls are for images of one shape; code is compiled for each.
         """
-        # With nothing to fuse, a call of compiled code costs more than it saves: 0.8 of the plain
-        # cast's speed, which also uses all processors. Each compiled function stays in memory, so
-        # all pipelines of a process share one.
-        is_arithmetic = self.dtype != "uint8" and (any(self.center) or set(self.scale) != {1.0})
-        is_compiled = is_arithmetic and is_one_shape
+        # A mere cast to float32 is faster plain, on all processors: compiled 0.8 of it. Casts to
+        # 16 bits are faster compiled (1.6 of plain), and arithmetic is (8 of plain). Each compiled
+        # function stays in memory, so all pipelines of a process share one.
+        is_mere_cast = self.dtype == "float32" and not any(self.center) and set(self.scale) == {1.0}
+        is_compiled = is_one_shape and self.dtype != "uint8" and not is_mere_cast
         pixels = _compiled_pixels(self) if is_compiled else self.pixels
         return pixels(images), self.labels(labels)
 
