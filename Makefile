@@ -39,7 +39,7 @@ format: $(INSTALLED_DEV)  ## format the code and apply the linter's safe fixes
 	$(PY) -m ruff format .
 
 bench: $(INSTALLED_DEV)  ## compare with a hand-written pipeline and plain TFDS (fetches real data first)
-	$(PY) benchmarks/get_data.py
+	$(PY) benchmarks/get_data.py --photos 1000
 	$(PY) benchmarks/bench.py
 
 clean:  ## remove build products and caches; .venv and benchmarks/data stay

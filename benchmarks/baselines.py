@@ -8,7 +8,11 @@ import tensorflow_datasets as tfds
 
 
 def hand_written(
-    shards: Sequence[pathlib.Path], num_classes: int, batch_size: int
+    shards: Sequence[pathlib.Path],
+    num_classes: int,
+    batch_size: int,
+    shape: tuple[int, int, int] = (28, 28, 1),
+    dtype: str = "float32",
 ) -> tf.data.Dataset:
     """Example by example: parse, decode, cast, reshape, one-hot; not shuffled.
 
@@ -23,8 +27,8 @@ def hand_written(
                 "label": tf.io.FixedLenFeature([], tf.int64),
             },
         )
-        image = tf.cast(tf.io.decode_raw(example["image"], tf.uint8), tf.float32)
-        image = tf.reshape(image, [28, 28, 1])
+        image = tf.cast(tf.io.decode_raw(example["image"], tf.uint8), dtype)
+        image = tf.reshape(image, shape)
         return image, tf.one_hot(tf.cast(example["label"], tf.int32), num_classes)
 
     dataset = tf.data.TFRecordDataset([str(path) for path in shards])
