@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import pathlib
+import shutil
 import sys
 
 import numpy as np
@@ -225,7 +226,7 @@ def test_load_has_the_arguments_and_defaults_of_tfds():
         (dict(try_gcs=True), "try_gcs: .* got True"),
         (
             dict(file_format="array_record"),
-            "file_format: tfrds reads 'tfrecord', got 'array_record'",
+            "file_format: tfrds knows 'tfrecord', got 'array_record'",
         ),
         (dict(builder_kwargs={"colour": 3}), "colour: 'raw_images' has no builder class"),
     ],
@@ -268,15 +269,31 @@ def test_a_missing_name_imports_no_dataset_of_tfds(tmp_path):
 
 
 def test_a_name_in_two_data_dirs_asks_which(raw, tmp_path):
-    (tmp_path / raw.name).symlink_to(raw.root / raw.name)
-    tfds.core.add_data_dir(tmp_path)
-    tfrds.load(raw.name, data_dir=raw.root)
+    for root in (tmp_path / "a", tmp_path / "b"):
+        shutil.copytree(raw.root / raw.name, root / raw.name)
+        tfds.core.add_data_dir(root)
     with pytest.raises(
         DatasetError, match=r"raw_images: found in several data directories: .* Pass data_dir="
     ):
         tfrds.load(raw.name)
     with pytest.raises(DatasetError, match=r"raw_images: found in several data directories"):
         tfds.load(raw.name)
+
+
+def test_reading_a_copy_once_changes_nothing_for_later_lines(raw, tmp_path):
+    shutil.copytree(raw.root / raw.name, tmp_path / "copy" / raw.name)
+    (tmp_path / "link").symlink_to(raw.root)
+    tfds.core.add_data_dir(raw.root)
+    for root in (tmp_path / "copy", tmp_path / "link"):
+        tfrds.load(raw.name, data_dir=root)
+    assert tfrds.builder(raw.name).data_dir_root == raw.root
+    assert len(tfds.load(raw.name, split="train")) == 50
+
+
+def test_a_renamed_folder_is_named(raw, tmp_path):
+    shutil.copytree(raw.root / raw.name, tmp_path / "other")
+    with pytest.raises(DatasetError, match=r"other/1\.0\.0: holds version 1\.0\.0 of 'raw_images'"):
+        tfrds.load("other", data_dir=tmp_path)
 
 
 def test_a_class_that_is_not_of_tfrds_is_refused(data_dir):

@@ -116,10 +116,10 @@ def test_dataset_in_a_used_folder_is_found_by_name_alone(data_dir, tmp_path):
 
 
 def test_dataset_in_two_folders_is_an_error_that_names_both(data_dir, tmp_path):
-    for root in (data_dir, tmp_path / "b"):
+    for root in (tmp_path / "a", tmp_path / "b"):
         put_dataset(root, "pets", "1.0.0")
-    remember_data_dir(tmp_path / "b")
-    named = f"{re.escape(str(data_dir))}.*{re.escape(str(tmp_path / 'b'))}"
+        remember_data_dir(root)
+    named = f"{re.escape(str(tmp_path / 'a'))}.*{re.escape(str(tmp_path / 'b'))}"
     with pytest.raises(DatasetError, match=f"pets: found in several data directories: .*{named}"):
         find_dataset("pets")
     assert find_dataset("pets", data_dir=tmp_path / "b") == tmp_path / "b" / "pets" / "1.0.0"
@@ -176,6 +176,10 @@ def test_home_of_a_dataset_is_the_one_folder_that_holds_any_version_of_it(data_d
     put_dataset(tmp_path / "b", "flowers", "small", "1.0.0")
     remember_data_dir(tmp_path / "b")
     assert (find_home("pets"), find_home("flowers")) == (data_dir, tmp_path / "b")
+    # A directory that was merely used gives way to TFDS's own.
     put_dataset(tmp_path / "b", "pets", "2.0.0")
-    with pytest.raises(DatasetError, match="pets: found in several data directories"):
-        find_home("pets")
+    assert find_home("pets") == data_dir
+    put_dataset(tmp_path / "c", "flowers", "1.0.0")
+    remember_data_dir(tmp_path / "c")
+    with pytest.raises(DatasetError, match="flowers: found in several data directories"):
+        find_home("flowers")

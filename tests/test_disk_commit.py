@@ -51,7 +51,8 @@ def fail(target, error, overwrite):
 
 def left_beside(target):
     """What lies beside the dataset but for the file of the lock."""
-    return {path.name for path in target.parent.iterdir() if path.suffix != ".lock"} - {target.name}
+    names = target.parent.iterdir() if target.parent.exists() else ()
+    return {path.name for path in names if path.suffix != ".lock"} - {target.name}
 
 
 @pytest.fixture

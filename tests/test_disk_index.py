@@ -5,7 +5,7 @@ import images
 import numpy as np
 import pytest
 
-from tfrds.disk.index import ENCODING_NAMES, NO_LABEL, ROW, map_array, open_index, write_array
+from tfrds.disk.index import JPEG, PNG, RAW, ROW, map_array, open_index, write_array
 from tfrds.errors import DatasetError
 
 # FORMAT.md, "Index": the fields in order, each by its offset in the row.
@@ -49,8 +49,7 @@ def test_row_has_the_layout_of_the_format():
 
 
 def test_encodings_and_missing_label_have_the_numbers_of_the_format():
-    assert ENCODING_NAMES == {1: "raw", 2: "jpeg", 3: "png"}
-    assert NO_LABEL == -1
+    assert (RAW, JPEG, PNG) == (1, 2, 3)
 
 
 def test_written_row_has_little_endian_fields_at_their_places(tmp_path):

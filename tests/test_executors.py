@@ -132,7 +132,7 @@ def test_only_as_many_workers_as_tasks_or_asked_for():
 
 
 def test_zero_workers_are_refused():
-    with pytest.raises(ConfigError, match=r"num_workers - must be 1 or more, got 0\."):
+    with pytest.raises(ConfigError, match=r"num_workers: expected at least 1, got 0\."):
         next(run_in_processes(worker_functions.square, [1], 0))
 
 

@@ -130,7 +130,7 @@ def test_num_shards_of_the_download_config_is_honoured(tmp_path):
 
 def test_another_file_format_is_refused(tmp_path):
     with pytest.raises(
-        ConfigError, match="file_format: tfrds writes 'tfrecord', got 'array_record'"
+        ConfigError, match="file_format: tfrds knows 'tfrecord', got 'array_record'"
     ):
         Plain(data_dir=tmp_path).download_and_prepare(file_format="array_record")
 

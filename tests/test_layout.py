@@ -21,6 +21,7 @@ SHARED = (
     "tfrds.errors",
     "tfrds.cpus",
     "tfrds.geometry",
+    "tfrds.user_warning",
     "tfrds.disk",
 )
 

@@ -33,6 +33,7 @@ def test_all_is_what_design_promises_and_sorted():
         "ReadOptions",
         "SourceError",
         "TfrdsError",
+        "TfrdsWarning",
         "build",
         "builder",
         "features",

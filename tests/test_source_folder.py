@@ -86,14 +86,31 @@ def test_folders_named_like_splits_with_classes_below_are_splits(folder, splits)
 @pytest.mark.parametrize(
     "names",
     [
-        ["train/1.png", "test/2.png"],
-        ["train/cat/1.png", "test/2.png"],
         ["train/cat/1.png", "other/cat/2.png"],
+        ["train/1.png", "other/2.png"],
     ],
 )
 def test_anything_else_is_read_as_classes(folder, names):
     images.put_images(folder, names)
     assert classes_by_key(scan(folder)) == {name: name.split("/")[0] for name in names}
+
+
+@pytest.mark.parametrize(
+    "names", [["train/1.png", "test/2.png"], ["train/cat/1.png", "test/2.png"], ["val/1.png"]]
+)
+def test_splits_without_class_folders_are_refused_unless_they_are_said_to_be_classes(folder, names):
+    images.put_images(folder, names)
+    with pytest.raises(SourceError, match=f"{folder}: .*named like splits.*layout="):
+        scan(folder)
+    found = classes_by_key(scan(folder, layout="class"))
+    assert found == {name: name.split("/")[0] for name in names}
+
+
+def test_a_split_without_images_is_named(folder):
+    images.put_images(folder, ["train/cat/1.png"])
+    images.put(folder / "test" / "cat" / "about.txt", "text")
+    with pytest.raises(SourceError, match=f"{folder}: split 'test': expected at least one image"):
+        scan(folder)
 
 
 def test_files_that_are_no_images_do_not_decide_the_layout(folder):

@@ -327,5 +327,5 @@ def test_damaged_image_is_named(tmp_path, folder, num_workers):
 
 
 def test_number_of_workers_must_be_positive(tmp_path, folder):
-    with pytest.raises(ConfigError, match=r"num_workers .*got -1"):
+    with pytest.raises(ConfigError, match=r"num_workers: .*got -1"):
         write(tmp_path / "out", folder, num_workers=-1)

@@ -22,6 +22,7 @@ _MODULES = {
     "ReadOptions": "tfrds.spec",
     "SourceError": "tfrds.errors",
     "TfrdsError": "tfrds.errors",
+    "TfrdsWarning": "tfrds.errors",
     "build": "tfrds.no_code",
     "builder": "tfrds.by_name",
     "load": "tfrds.by_name",
@@ -37,6 +38,7 @@ __all__ = [
     "ReadOptions",
     "SourceError",
     "TfrdsError",
+    "TfrdsWarning",
     "build",
     "builder",
     "features",
@@ -48,7 +50,14 @@ __all__ = [
 if TYPE_CHECKING:
     from tfrds import features, keras, sources
     from tfrds.by_name import builder, load
-    from tfrds.errors import ConfigError, DatasetError, EncodeError, SourceError, TfrdsError
+    from tfrds.errors import (
+        ConfigError,
+        DatasetError,
+        EncodeError,
+        SourceError,
+        TfrdsError,
+        TfrdsWarning,
+    )
     from tfrds.image_builder import ImageDatasetBuilder
     from tfrds.no_code import build
     from tfrds.spec import BuildOptions, ReadOptions

@@ -87,8 +87,8 @@ def load(
     """
     if try_gcs:
         raise ConfigError("try_gcs: tfrds reads from data directories only, got True.")
-    if file_format is not None and str(getattr(file_format, "value", file_format)) != "tfrecord":
-        raise ConfigError(f"file_format: tfrds reads 'tfrecord', got {file_format!r}.")
+    if file_format is not None:
+        builder_kwargs = {**(builder_kwargs or {}), "file_format": file_format}
     dataset_builder = builder(name, data_dir=data_dir, **(builder_kwargs or {}))
     if download:
         dataset_builder.download_and_prepare(**(download_and_prepare_kwargs or {}))
@@ -140,6 +140,7 @@ def builder(
             )
         return cls(data_dir=data_dir, **{"fast": True, **kwargs})
     kwargs.pop("fast", None)
+    tfds_compat.check_file_format(kwargs.pop("file_format", None))
     config, version = kwargs.pop("config", None), kwargs.pop("version", None)
     if kwargs:
         raise ConfigError(

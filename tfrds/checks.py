@@ -15,6 +15,8 @@ DTYPES = ("float32", "bfloat16", "float16", "uint8")
 # TFDS reads a split expression such as "train[:80%]+test", so a split's name can only be a word.
 _SPLIT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _DATASET_NAME = re.compile(r"[a-z][a-z0-9_]*")
+# A shard is named "<name>-<split>.tfrecord-00000-of-00004", and file systems allow 255 bytes.
+_MAX_NAME_LENGTH = 128
 _VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)", re.ASCII)
 
 # An image side beyond this is a mistake or an attack: PNG and JPEG of that side cannot be decoded
@@ -52,10 +54,7 @@ def parse_image_size(value: object, field: str = "image_size") -> tuple[int, int
 
 
 def check_int(field: str, value: object, low: int, high: int | None = None) -> None:
-    """Raises ConfigError unless `value` is an integer from `low` to `high` (None.
-
-    No upper bound).
-    """
+    """Raises ConfigError unless `value` is an integer from `low` to `high`, or any above `low`."""
     if not is_int(value) or value < low or (high is not None and value > high):  # type: ignore[operator]
         bounds = f"of at least {low}" if high is None else f"from {low} to {high:,}"
         raise ConfigError(f"{field}: expected an integer {bounds}, got {value!r}.")
@@ -73,6 +72,11 @@ def check_dataset_name(name: object) -> str:
     Raises:
       ConfigError: not lower case letters, digits and underscores that start with a letter.
     """
+    if isinstance(name, str) and len(name) > _MAX_NAME_LENGTH:
+        raise ConfigError(
+            f"name: expected at most {_MAX_NAME_LENGTH} characters, as it is part of the names of "
+            f"files, got {len(name)}: {name[:20]!r}..."
+        )
     if not isinstance(name, str) or not _DATASET_NAME.fullmatch(name):
         hint = re.sub(r"[^a-z0-9_]+", "_", str(name).lower()).strip("_").lstrip("_0123456789")
         raise ConfigError(

@@ -42,15 +42,16 @@ def default_data_dir() -> pathlib.Path:
 
 def data_dirs() -> list[pathlib.Path]:
     """Returns where to look: TFDS's directory, those added to it, those this process used."""
+    return list(dict.fromkeys([*_known_dirs(), *_used]))
+
+
+def _known_dirs() -> list[pathlib.Path]:
+    """Returns TFDS's directory and those that `tfds.core.add_data_dir` added to it."""
     added = getattr(
         sys.modules.get("tensorflow_datasets.core.utils.file_utils"), "_REGISTERED_DATA_DIRS", ()
     )
-    paths = [
-        default_data_dir(),
-        *sorted(pathlib.Path(os.path.expanduser(path)) for path in added),
-        *_used,
-    ]
-    return list(dict.fromkeys(path.absolute() for path in paths))
+    paths = sorted(pathlib.Path(os.path.expanduser(path)) for path in added)
+    return [path.absolute() for path in (default_data_dir(), *paths)]
 
 
 def find_dataset(
@@ -71,8 +72,9 @@ def find_dataset(
     Raises:
       DatasetError: several data directories hold it, or several configurations.
     """
-    roots = [pathlib.Path(os.path.expanduser(data_dir)).absolute()] if data_dir else data_dirs()
-    found = {root: path for root in roots if (path := _find_in(root / name, config, version))}
+    found = {
+        root: path for root in _roots(data_dir) if (path := _find_in(root / name, config, version))
+    }
     home = _only(name, list(found))
     return found[home] if home else None
 
@@ -89,7 +91,19 @@ def find_home(name: str) -> pathlib.Path | None:
     )
 
 
+def _roots(data_dir: os.PathLike[str] | str | None) -> list[pathlib.Path]:
+    return [pathlib.Path(os.path.expanduser(data_dir)).absolute()] if data_dir else data_dirs()
+
+
 def _only(name: str, roots: list[pathlib.Path]) -> pathlib.Path | None:
+    """Returns the one of `roots` that a name means.
+
+    A directory that this process merely used once gives way to those that TFDS knows, so that
+    reading a copy changes nothing for later lines; a link to a directory is no second one.
+    """
+    distinct = list({root.resolve(): root for root in reversed(roots)}.values())[::-1]
+    known = _known_dirs()
+    roots = [root for root in distinct if root in known] or distinct
     if len(roots) > 1:
         raise DatasetError(
             f"{name}: found in several data directories: {[str(root) for root in roots]}. Pass "
@@ -105,7 +119,7 @@ def not_found(
 
     Where it looked, and what is near.
     """
-    roots = [pathlib.Path(os.path.expanduser(data_dir)).absolute()] if data_dir else data_dirs()
+    roots = _roots(data_dir)
     wanted = f"{name}:{version}" if version else name
     names = sorted({found for root in roots for found in _names(root)})
     if name in names:

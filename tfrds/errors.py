@@ -10,6 +10,10 @@ class TfrdsError(Exception):
     """Base of all errors that tfrds raises on purpose."""
 
 
+class TfrdsWarning(UserWarning):
+    """Something that is probably not meant, where the result is still right."""
+
+
 class ConfigError(TfrdsError, ValueError):
     """A setting is wrong; the message names the setting, the rule and the value."""
 

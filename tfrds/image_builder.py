@@ -8,7 +8,6 @@ import dataclasses
 import logging
 import os
 import pathlib
-import secrets
 from abc import abstractmethod
 from typing import Any, Literal
 
@@ -83,6 +82,8 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
         data_dir = data_dir or self._HOME
         self._given_data_dir = data_dir
         self._opens_any_version = fast or self._HOME is not None
+        self._digest = ""  # of the dataset that `info` was read from
+        tfds_compat.check_file_format(file_format)
         super().__init__(data_dir=data_dir, config=config, version=version, file_format=file_format)
         self._original_state["fast"] = fast
         if data_dir:
@@ -131,15 +132,11 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
             super().download_and_prepare()
             return
         self.assert_is_not_blocked()
-        if (
-            file_format is not None
-            and str(getattr(file_format, "value", file_format)) != "tfrecord"
-        ):
-            raise ConfigError(f"file_format: tfrds writes 'tfrecord', got {file_format!r}.")
+        tfds_compat.check_file_format(file_format)
         download_config = download_config or tfds.download.DownloadConfig()
         overwrite = download_config.download_mode.overwrite_dataset
         if is_dataset(self._directory) and not overwrite:
-            self._check_same_options()
+            self._check_same_options(self._record())
             _log.info("Reusing the dataset %s in %s.", self.name, self.data_dir)
             return
         if str(self.version) not in (str(self.canonical_version), str(max(self.versions))):
@@ -164,6 +161,21 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
         )
         tfds_compat.save_default_config(self)
         self._post_download_and_prepare_hook()
+
+    def is_prepared(self) -> bool:
+        """Whether a finished dataset lies in its place."""
+        return is_dataset(self._directory)
+
+    def as_data_source(self, *_: Any, **__: Any) -> Any:
+        """Not there: TFDS's random access reads ArrayRecord and Parquet only.
+
+        Raises:
+          ConfigError: always.
+        """
+        raise ConfigError(
+            f"as_data_source: {self.name} is stored as TFRecord, which TFDS has no random access "
+            "to. Use as_dataset, or tfds.as_numpy of it."
+        )
 
     def as_dataset(
         self,
@@ -329,14 +341,14 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
     ) -> Any:
         # Reading is where TensorFlow is needed; building, and asking for the info, is done without
         # it.
-        from tfrds.read.datasets import Request, read_split
+        from tfrds.read.datasets import Request, choose_seed, read_split
 
         self.assert_is_not_blocked()
         request = Request(
             batch_size=batch_size,
             supervised=as_supervised,
             shuffle=shuffle_files if options.shuffle is None else options.shuffle,
-            seed=_seed(options, read_config),
+            seed=choose_seed(options.seed, read_config.shuffle_seed),
             reshuffle=read_config.shuffle_reshuffle_each_iteration is not False,
             with_tfds_id=read_config.add_tfds_id,
             prefetch=not read_config.skip_prefetch,
@@ -345,6 +357,7 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
             options=options,
         )
         record = self._record()
+        self._check_same_options(record)
         if split is None:
             split = {name: name for name in self.info.splits}
         return tree.map_structure(
@@ -352,12 +365,17 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
         )
 
     def _record(self) -> BuildRecord:
-        return read_build_record(self._directory)
+        """Reads the record, and the info again where the dataset was overwritten meanwhile."""
+        record = read_build_record(self._directory)
+        if record.digest != self._digest:
+            tfds_compat.read_info(self, self._directory)
+            self._digest = record.digest
+        return record
 
-    def _check_same_options(self) -> None:
-        if self._HOME is not None:
-            return
-        built, ours = self._record().content["options"], self.options.to_dict()
+    def _check_same_options(self, record: BuildRecord) -> None:
+        if self._HOME is not None or str(self.version) != str(self.canonical_version):
+            return  # no class, or an older version, which its own OPTIONS made
+        built, ours = record.content["options"], self.options.to_dict()
         # The number of shards changes no example, and download_config may have decided it.
         different = sorted(
             name
@@ -371,15 +389,6 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
                 f"{type(self).__name__} say {name}={ours[name]!r}. Raise VERSION, or build with "
                 "the download mode REUSE_CACHE_IF_EXISTS to overwrite it."
             )
-
-
-def _seed(options: ReadOptions, read_config: tfds.ReadConfig) -> int:
-    given = [seed for seed in (options.seed, read_config.shuffle_seed) if seed is not None]
-    if len(set(given)) > 1:
-        raise ConfigError(
-            f"seed: got {given[0]}, and read_config.shuffle_seed={given[1]}. Pass one of them."
-        )
-    return int(given[0]) if given else secrets.randbits(63)
 
 
 def _own_docstring(cls: type) -> str:

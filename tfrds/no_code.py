@@ -136,6 +136,14 @@ def build_dataset(
 def open_directory(directory: pathlib.Path) -> ImageDatasetBuilder:
     """Returns the builder of the prepared dataset in `<data_dir>/<name>[/<config>]/<version>`."""
     record = read_build_record(directory)
+    if directory.name != record.version or record.name not in (
+        directory.parent.name,
+        directory.parents[1].name,
+    ):
+        raise DatasetError(
+            f"{directory}: holds version {record.version} of {record.name!r}. Folders are named "
+            "after what they hold: rename it back."
+        )
     config = directory.parent.name if directory.parent.name != record.name else None
     root = directory.parents[2] if config else directory.parents[1]
     return class_of(record.name, record.version, root, config)(data_dir=root, config=config)

@@ -60,8 +60,7 @@ def prepare(
                 progress=progress,
             )
             _write_metadata(builder, plan, written, directory, download_size())
-    tfds_compat.set_features(builder.info, tfds_compat.read_features(target))
-    builder.info.read_from_directory(target)
+    tfds_compat.read_info(builder, target)
     remember_data_dir(builder.data_dir_root)
     return directory is not None
 

@@ -86,6 +86,12 @@ def set_features(info: tfds.core.DatasetInfo, features: tfds.features.FeaturesDi
     info._features = features
 
 
+def read_info(builder: tfds.core.DatasetBuilder, directory: pathlib.Path) -> None:
+    """Lets a builder's info say what lies in `directory` now: TFDS reads it once, at the start."""
+    set_features(builder.info, read_features(directory))
+    builder.info.read_from_directory(directory)
+
+
 def read_features(directory: pathlib.Path) -> tfds.features.FeaturesDict:
     """Returns the features of a dataset, after a look at which classes its file would import.
 
@@ -246,6 +252,12 @@ def row_ranges(info: tfds.core.DatasetInfo, split: Any) -> list[tuple[str, int, 
             ranges[-1] = (name, ranges[-1][1], ranges[-1][2] + instruction.take)
         else:
             ranges.append((name, first, instruction.take))
-    if not sum(count for _, _, count in ranges):
+    if not ranges or min(count for _, _, count in ranges) <= 0:
         raise ConfigError(f"split: {split!r} selects no example.")
     return ranges
+
+
+def check_file_format(file_format: Any) -> None:
+    """Raises ConfigError unless a `file_format` argument of TFDS is TFRecord, or None."""
+    if file_format is not None and str(getattr(file_format, "value", file_format)) != "tfrecord":
+        raise ConfigError(f"file_format: tfrds knows 'tfrecord', got {file_format!r}.")

@@ -59,6 +59,11 @@ def building(target: pathlib.Path, *, overwrite: bool) -> Iterator[pathlib.Path 
                 _replace(staging, target)
         except BaseException:
             shutil.rmtree(staging, ignore_errors=True)
+            # Nothing is left of a build that failed; whoever waits for the lock makes a new file.
+            with contextlib.suppress(OSError):
+                if not target.exists():
+                    lock_file(target).unlink()
+                    target.parent.rmdir()
             raise
 
 

@@ -16,9 +16,6 @@ from numpy.typing import NDArray
 from tfrds.errors import DatasetError
 
 RAW, JPEG, PNG = 1, 2, 3
-ENCODING_NAMES = {RAW: "raw", JPEG: "jpeg", PNG: "png"}
-
-NO_LABEL = -1
 
 # Fields are found by name, so that a later version can use the reserved bytes. FORMAT.md explains
 # each.

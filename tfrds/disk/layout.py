@@ -14,7 +14,6 @@ from collections.abc import Iterator
 RECORD_FILE = "tfrds.json"
 FEATURES_FILE = "features.json"
 INFO_FILE = "dataset_info.json"
-SKIPPED_FILE = "skipped.jsonl"
 STATISTICS_FILE = "tfrds-statistics.json"
 
 _VERSION_DIR = re.compile(r"(\d+)\.(\d+)\.(\d+)", re.ASCII)

@@ -16,7 +16,6 @@ import google_crc32c
 # The frame around a record's data: u64 length, u32 masked CRC of the length; after the data, its
 # u32 masked CRC.
 HEADER_BYTES = 12
-FOOTER_BYTES = 4
 
 # A reader allocates what the length says: beyond this, a record is damaged or not ours (FORMAT:
 # under 2 GiB).

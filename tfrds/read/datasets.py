@@ -5,9 +5,11 @@ Gets the record of the build, the stretches of rows and the request, gives the d
 """
 
 import dataclasses
+import secrets
 from collections.abc import Sequence
 from typing import Any
 
+from tfrds.checks import check_int
 from tfrds.disk.build_record import BuildRecord
 from tfrds.errors import ConfigError
 from tfrds.read.fetch import SplitReader
@@ -154,3 +156,23 @@ def _affine(
                 f"{record.name}, got {len(numbers)}: {list(numbers)}."
             )
     return tuple((value - low) / step for value in mean), tuple(step / value for value in std)
+
+
+def choose_seed(seed: int | None, shuffle_seed: int | None) -> int:
+    """Returns the seed of the permutation; a new one where none is given.
+
+    Args:
+      seed: our read option.
+      shuffle_seed: TFDS's, of `read_config`.
+
+    Raises:
+      ConfigError: out of range, or both are given and differ.
+    """
+    if shuffle_seed is not None:
+        check_int("read_config.shuffle_seed", shuffle_seed, 0, 2**63 - 1)
+    given = [one for one in (seed, shuffle_seed) if one is not None]
+    if len(set(given)) > 1:
+        raise ConfigError(
+            f"seed: got {seed}, and read_config.shuffle_seed={shuffle_seed}. Pass one of them."
+        )
+    return int(given[0]) if given else secrets.randbits(63)

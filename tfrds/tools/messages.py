@@ -9,6 +9,8 @@ import warnings
 from collections.abc import Iterator
 from typing import Any, TextIO
 
+from tfrds.errors import TfrdsWarning
+
 
 @contextlib.contextmanager
 def shown_messages(stream: TextIO) -> Iterator[None]:
@@ -30,7 +32,7 @@ def shown_messages(stream: TextIO) -> Iterator[None]:
             warnings.showwarning = show
             # Each once is Python's rule per line of code: two datasets may deserve the same
             # warning.
-            warnings.filterwarnings("always", category=UserWarning, module=r"tfrds\b")
+            warnings.filterwarnings("always", category=TfrdsWarning)
             yield
     finally:
         logger.removeHandler(handler)

@@ -4,7 +4,6 @@ Gets the classes as a source names them, gives names in the order of their numbe
 number; the plan is next.
 """
 
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfrds.errors import ConfigError, SourceError
+from tfrds.user_warning import warn_user
 from tfrds.write.sources.base import References, check_distinct, clean_class_name
 
 # How much of a long list an error shows, and how much of a mapping: `tfrds info --json` has it all.
@@ -80,24 +80,21 @@ def number_classes(
 
 def _warn_of_classes(names: Sequence[str], labels: NDArray[np.int32]) -> None:
     if len(names) == 1:
-        warnings.warn(
+        warn_user(
             f"All images are of the single class {names[0]!r}: a classifier learns nothing from "
             "them.",
-            stacklevel=4,
         )
     folded = Counter(name.casefold() for name in names)
     alike = [name for name in names if folded[name.casefold()] > 1]
     if alike:
-        warnings.warn(
-            f"Class names differ only in upper and lower case: {_shortened(alike)}.", stacklevel=4
-        )
+        warn_user(f"Class names differ only in upper and lower case: {_shortened(alike)}.")
     missing = [
         name
         for name, count in zip(names, np.bincount(labels, minlength=len(names)), strict=True)
         if not count
     ]
     if missing:
-        warnings.warn(f"No image is of the classes {_shortened(missing)}.", stacklevel=4)
+        warn_user(f"No image is of the classes {_shortened(missing)}.")
 
 
 def describe_order(names: Sequence[str]) -> tuple[str, ...]:

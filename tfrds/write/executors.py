@@ -81,7 +81,7 @@ def run_in_processes(
         Exception: What the first failing task raised, with the worker's traceback as its cause.
     """
     if num_workers < 1:
-        raise ConfigError(f"num_workers - must be 1 or more, got {num_workers}.")
+        raise ConfigError(f"num_workers: expected at least 1, got {num_workers}.")
     waiting = enumerate(tasks)
     workers: list[_Worker] = []
     with selectors.DefaultSelector() as busy:

@@ -209,7 +209,7 @@ def _image_spec(
     if encoding != "raw" and channels not in (1, 3):
         raise ConfigError(
             f"channels: JPEG and PNG hold 1 or 3, got {channels}. "
-            f'Pass encoding="raw" to keep {channels} channels.'
+            f'Pass channels=3 to convert them, or encoding="raw" to keep {channels}.'
         )
     if shape is None and channels not in (1, 3):
         raise ConfigError(f"channels: images from files have 1 or 3, got {channels}.")

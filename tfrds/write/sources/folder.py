@@ -109,7 +109,7 @@ class ImageFolder:
                 f"{self._root}: no image found below it, left out: "
                 f"{dict(found.left_out) or 'nothing'}."
             )
-        layout = self._layout or _guess_layout(paths)
+        layout = self._layout or self._guess_layout(paths)
         split_names: dict[bytes, int] = {}
         class_names: dict[bytes, int] = {}
         splits = np.zeros(len(paths), np.int32)
@@ -118,6 +118,8 @@ class ImageFolder:
             split, class_name = self._parts(path, layout)
             splits[row] = split_names.setdefault(split, len(split_names))
             labels[row] = class_names.setdefault(class_name, len(class_names))
+        if layout == "split":
+            self._check_splits_hold_images(split_names)
         classes = [clean_class_name(_text(name), str(self._root)) for name in class_names]
         check_distinct(classes, str(self._root))
         return References(
@@ -138,6 +140,32 @@ class ImageFolder:
     def inputs(self, rows: NDArray[np.int64]) -> "_FolderInputs":
         """Returns the files at `rows` of the last scan."""
         return _FolderInputs(os.fsencode(self._root.absolute()), list(self._paths.take(rows)))
+
+    def _guess_layout(self, paths: Keys) -> Literal["class", "split"]:
+        has_class_folders = True
+        for path in paths:
+            folders = path.split(b"/")[:-1]
+            if not folders or _text(folders[0]).lower() not in _SPLIT_WORDS:
+                return "class"
+            has_class_folders = has_class_folders and len(folders) > 1
+        if not has_class_folders:
+            raise SourceError(
+                f"{self._root}: its folders are named like splits, and images lie in them without "
+                'a folder of their class. Add class folders, or pass layout="class" if these are '
+                "the classes."
+            )
+        return "split"
+
+    def _check_splits_hold_images(self, split_names: dict[bytes, int]) -> None:
+        """A folder named like a split, beside others that are splits, is meant to be one."""
+        with os.scandir(os.fsencode(self._root)) as entries:
+            names = sorted(entry.name for entry in entries if entry.is_dir())
+        for name in names:
+            if name not in split_names and _text(name).lower() in _SPLIT_WORDS:
+                raise SourceError(
+                    f"{self._root}: split {_text(name)!r}: expected at least one image, found "
+                    "none. Add images, or remove the folder."
+                )
 
     def _parts(self, path: bytes, layout: str) -> tuple[bytes, bytes]:
         """Returns (split, class) of an image's path."""
@@ -260,14 +288,6 @@ def _is_image(root: bytes, path: bytes, found: _Found) -> bool:
 def _open_at_once(path: str, flags: int) -> int:
     # A pipe among the files would wait for a writer for ever.
     return os.open(path, flags | os.O_NONBLOCK)
-
-
-def _guess_layout(paths: Keys) -> Literal["class", "split"]:
-    for path in paths:
-        folders = path.split(b"/")[:-1]
-        if len(folders) < 2 or _text(folders[0]).lower() not in _SPLIT_WORDS:
-            return "class"
-    return "split"
 
 
 def _key(path: bytes) -> bytes:
