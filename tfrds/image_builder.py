@@ -270,7 +270,7 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
             reason,
         )
         with tfds_reader_chosen():
-            return super().as_dataset(
+            dataset = super().as_dataset(
                 split=split,
                 batch_size=batch_size,
                 shuffle_files=shuffle_files,
@@ -278,6 +278,11 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
                 read_config=read_config,
                 as_supervised=as_supervised,
             )
+        if not tfds_compat.is_mocked() or decoders is not None:
+            return dataset
+        from tfrds.mocked import realistic
+
+        return tree.map_structure(realistic, dataset)
 
     @property
     def _directory(self) -> pathlib.Path:
