@@ -1,7 +1,4 @@
-"""How many processors this process may use.
-
-The builds' workers and the readers' threads follow it.
-"""
+"""How many processors this process may use: gives one number, for workers and readers alike."""
 
 import os
 import pathlib

@@ -1,9 +1,7 @@
-"""Where datasets lie.
+"""Where datasets lie: the data directories that are looked through, and finding one by name.
 
-The data directories that are looked through, and finding a dataset in them by name.
-
-`by_name.py`, `image_builder.py` and the command line ask here; no TFDS and no TensorFlow are
-imported for it.
+Gets a name, configuration and version, gives a directory. `by_name.py`, `image_builder.py`, the
+provider and the command line ask here; no TFDS and no TensorFlow are imported for it.
 """
 
 import difflib

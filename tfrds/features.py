@@ -1,10 +1,8 @@
-"""TFDS feature connectors for a labelled image.
+"""TFDS feature connectors for a labelled image: what TFDS's own reader decodes with.
 
-What `features.json` names, and TFDS's own reader decodes with.
-
-`prepare.py` declares them. They give the same values as the fast path: `float32` pixels and
-one-hot labels. Their names `tfrds.features.Image` and `tfrds.features.Label` stand in every dataset
-and never change.
+Get stored bytes and class numbers, give `float32` pixels and one-hot rows, the same values as the
+fast path. `prepare.py` declares them. Their names `tfrds.features.Image` and
+`tfrds.features.Label` stand in every dataset and never change.
 """
 
 import contextlib

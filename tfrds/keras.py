@@ -1,7 +1,4 @@
-"""For training with Keras.
-
-The callback that keeps a dataset's epochs and Keras's epochs the same.
-"""
+"""For training with Keras: the callback that keeps a dataset's epochs and Keras's the same."""
 
 from typing import Any
 

@@ -1,8 +1,7 @@
-"""What lets `tfds.load` find datasets of tfrds by name.
+"""What lets `tfds.load` find datasets of tfrds by name, whichever package is imported first.
 
-Installed when TFDS is imported, before or after tfrds.
-
-Nothing of TFDS is imported at the top: this module is loaded in the middle of TFDS's own import.
+Gets a name from TFDS, gives a builder class. Nothing of TFDS is imported at the top: this module is
+loaded in the middle of TFDS's own import.
 """
 
 import importlib

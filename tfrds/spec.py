@@ -1,4 +1,4 @@
-"""The options of builds and reads, checked where they are made; no TensorFlow, no TFDS.
+"""The options of builds and reads, checked where they are made: frozen objects, no TensorFlow.
 
 `BuildOptions` says what is written (every field decides bytes on disk), `ImageSpec` is its resolved
 part for one image, `ReadOptions` says what a dataset yields beyond TFDS's own arguments.

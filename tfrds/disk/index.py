@@ -1,6 +1,4 @@
-"""The record index of a split.
-
-One 64-byte row an example, in record order, as a memory-mapped `.npy` file.
+"""The record index of a split: a 64-byte row for each example, as a memory-mapped `.npy` file.
 
 Written by `write/dataset.py`, read by `read/fetch.py` and the tools. It says where each record and
 the image inside it lie, so that any example is one copy away; it can be rebuilt from the shards.

@@ -2,10 +2,9 @@
 
 Input:   data   string [], raw pixels, JPEG or 8-bit PNG
 Output:  image  uint8 [height, width, channels], 0..255
-Source:  tf.io.decode_jpeg, whose kernel looks at the first bytes and decodes PNG as well.
-INTEGER_ACCURATE is
-         bit-identical to Pillow, simplejpeg and OpenCV at 0.98 of the speed of TensorFlow's
-         default.
+Source:  tf.io.decode_jpeg, whose kernel looks at the first bytes and decodes PNG as well. Its DCT
+         method INTEGER_ACCURATE is bit-identical to Pillow, simplejpeg and OpenCV, at 0.98 of the
+         speed of TensorFlow's default.
 """
 
 from collections.abc import Callable
