@@ -12,14 +12,20 @@ PAIRS = 7
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One comparison; speeds in images a second, each the median of its side."""
+    """One comparison; speeds in images a second, each the median of its side; no goal: a look."""
 
     work: str
     ours: float
     baseline: str
     theirs: float
     ratio: float
-    goal: float
+    goal: float | None = None
+
+    @property
+    def verdict(self) -> str:
+        if self.goal is None:
+            return ""
+        return "ok" if self.ratio >= self.goal else "MISSED"
 
 
 def compare(
@@ -27,7 +33,7 @@ def compare(
     ours: Callable[[], float],
     baseline: str,
     theirs: Callable[[], float],
-    goal: float,
+    goal: float | None = None,
     pairs: int = PAIRS,
 ) -> Row:
     """Measures both sides in turn; a first pair warms up and is not counted."""
