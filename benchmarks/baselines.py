@@ -16,7 +16,7 @@ def hand_written(
 ) -> tf.data.Dataset:
     """Example by example: parse, decode, cast, reshape, one-hot; not shuffled.
 
-    Source: the list in DESIGN, "what the project was asked for".
+    Source: what tutorials on TFRecord show.
     """
 
     def decode(record):

@@ -1,4 +1,4 @@
-"""Who imports whom, and how long modules are, by reading the source; see DESIGN.md and STYLE.md."""
+"""Who imports whom, and how long modules are, by reading the source; see CONTRIBUTING.md."""
 
 import ast
 import os

@@ -1,7 +1,7 @@
 """`tfrds.json`, the record of a build: canonical JSON whose sha256 is the dataset's digest.
 
-`write/dataset.py` makes it, everything that opens a dataset reads and checks it first. FORMAT.md
-lists its content.
+`write/dataset.py` makes it, everything that opens a dataset reads and checks it first.
+docs/FORMAT.md lists its content.
 """
 
 import dataclasses

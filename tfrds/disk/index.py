@@ -15,8 +15,8 @@ from tfrds.errors import DatasetError
 
 RAW, JPEG, PNG = 1, 2, 3
 
-# Fields are found by name, so that a later version can use the reserved bytes. FORMAT.md explains
-# each.
+# Fields are found by name, so that a later version can use the reserved bytes. docs/FORMAT.md
+# explains each.
 ROW = np.dtype(
     [
         ("offset", "<u8"),

@@ -27,7 +27,7 @@ class References:
     """All labelled images of a source, as columns; row i is the source's i-th image.
 
     Attributes:
-      keys: unique names, as FORMAT.md says.
+      keys: unique names, as docs/FORMAT.md says.
       labels: int32 [n], positions in `class_names`.
       class_names: the source's own, in its own order, NFC.
       has_numbered_classes: labels are numbers whose order must stay; class names are then "0", "1",
