@@ -18,7 +18,8 @@ CONTENT = {
     "version": "1.0.0",
     "decode": 1,
     "image": {"key": "image", "encoding": "raw", "shape": [4, 5, 3]},
-    "label": {"key": "label"},
+    "label": {"key": "label", "num_classes": 2},
+    "options": {"image_size": None, "resize": "stretch", "background": [255, 255, 255]},
     "splits": {
         "train": {
             "shards": [
@@ -217,7 +218,16 @@ def test_missing_value_is_refused(tmp_path, path):
         (("image", "shape"), [4, -5, 3]),
         (("image", "shape"), [4, 5, None]),
         (("image", "shape"), "abc"),
+        (("image", "shape"), [None, 5, 3]),
         (("label", "key"), 7),
+        (("label", "key"), "../x"),
+        (("label", "num_classes"), 0),
+        (("label", "num_classes"), "10"),
+        (("label", "num_classes"), 2**40),
+        (("options",), {}),
+        (("options", "image_size"), [0, 4]),
+        (("options", "resize"), "fit"),
+        (("options", "background"), [1, 2]),
         (("splits",), []),
         (("splits",), {"a-b": {"shards": [{"bytes": 1, "records": 1}]}}),
         (("splits",), {"all": {"shards": [{"bytes": 1, "records": 1}]}}),

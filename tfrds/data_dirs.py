@@ -71,7 +71,9 @@ def find_dataset(
       DatasetError: several data directories hold it, or several configurations.
     """
     found = {
-        root: path for root in _roots(data_dir) if (path := _find_in(root / name, config, version))
+        root: path
+        for root in roots_of(data_dir)
+        if (path := _find_in(root / name, config, version))
     }
     home = _only(name, list(found))
     return found[home] if home else None
@@ -89,7 +91,8 @@ def find_home(name: str) -> pathlib.Path | None:
     )
 
 
-def _roots(data_dir: os.PathLike[str] | str | None) -> list[pathlib.Path]:
+def roots_of(data_dir: os.PathLike[str] | str | None) -> list[pathlib.Path]:
+    """Returns where to look: in `data_dir`, or where it is None in `data_dirs()`."""
     return [pathlib.Path(os.path.expanduser(data_dir)).absolute()] if data_dir else data_dirs()
 
 
@@ -117,7 +120,7 @@ def not_found(
 
     Where it looked, and what is near.
     """
-    roots = _roots(data_dir)
+    roots = roots_of(data_dir)
     wanted = f"{name}:{version}" if version else name
     names = sorted({found for root in roots for found in _names(root)})
     if name in names:

@@ -12,9 +12,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tfrds.checks import check_split_name
+from tfrds.checks import check_background, check_choice, check_split_name, parse_image_size
 from tfrds.disk.layout import RECORD_FILE, SplitFiles
 from tfrds.errors import DatasetError
+from tfrds.spec import RESIZES
 
 FORMAT = "1.0"
 
@@ -135,8 +136,7 @@ def _check(path: pathlib.Path, content: Any) -> None:
     if major != FORMAT.split(".")[0] or requires != []:
         raise DatasetError(
             f"{path}: expected format {FORMAT} without requirements, found format "
-            f"{content.get('format')!r} that "
-            f"requires {requires!r}. Install tfrds "
+            f"{content.get('format')!r} that requires {requires!r}. Install tfrds "
             f"{content.get('readable_by', 'in a newer version')} or newer."
         )
     try:
@@ -147,7 +147,10 @@ def _check(path: pathlib.Path, content: Any) -> None:
             and isinstance(content["version"], str)
             and content["decode"] == DECODE
             and content["image"]["encoding"] in ("raw", "jpeg", "original")
-            and _is_shape(content["image"]["shape"])
+            and _is_shape(content["image"]["shape"], content["image"]["encoding"])
+            and _has_read_options(content["options"])
+            and type(content["label"]["num_classes"]) is int
+            and 0 < content["label"]["num_classes"] < 2**31
             and all(_is_key(content[part]["key"]) for part in ("image", "label"))
             and len(content["splits"]) > 0
             and all(_is_split(name, split) for name, split in content["splits"].items())
@@ -167,9 +170,19 @@ def _is_key(key: Any) -> bool:
     return isinstance(key, str) and re.fullmatch(r"\w+", key) is not None
 
 
-def _is_shape(shape: list[Any]) -> bool:
+def _has_read_options(options: Mapping[str, Any]) -> bool:
+    """Whether the options of the build that decide how it is read have values of their kind."""
+    parse_image_size(options["image_size"])
+    check_choice("resize", options["resize"], RESIZES)
+    check_background(options["background"])
+    return True
+
+
+def _is_shape(shape: list[Any], encoding: str) -> bool:
+    # Raw pixels are counted off by it, so it is whole there.
     return (
         len(shape) == 3
+        and (encoding != "raw" or None not in shape)
         and all(side is None or (type(side) is int and side > 0) for side in shape[:2])
         and (type(shape[2]) is int and shape[2] > 0)
     )

@@ -136,8 +136,7 @@ def _explained(target: pathlib.Path) -> Iterator[None]:
             free = shutil.disk_usage(target.parent).free
             raise DatasetError(
                 f"{target}: the disk is full, {free:,} bytes are free. Nothing was kept. Free "
-                "space, or choose "
-                "another data_dir."
+                "space, or choose another data_dir."
             ) from error
         if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
             raise DatasetError(

@@ -90,8 +90,7 @@ def _spec(record: BuildRecord, order: Order, request: Request) -> PipelineSpec:
     if batch_size and image_size is None and None in stored:
         raise ConfigError(
             f"batch_size: the images of {record.name} have several sizes, so {batch_size} of them "
-            "make no batch. Pass "
-            "image_size=(height, width), or build the dataset with it."
+            "make no batch. Pass image_size=(height, width), or build the dataset with it."
         )
     resize = None
     if image_size and image_size != stored[:2]:

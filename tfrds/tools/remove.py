@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import filelock
 
-from tfrds.data_dirs import data_dirs, find_dataset, not_found
+from tfrds.data_dirs import find_dataset, not_found, roots_of
 from tfrds.disk.layout import aside_dir, find_versions, is_dataset, leftovers, lock_file
 from tfrds.errors import ConfigError, DatasetError
 from tfrds.tools.dataset_name import DatasetName, parse_dataset_name
@@ -106,8 +106,7 @@ def remove(removal: Removal) -> None:
 
 
 def _only_leftovers(wanted: DatasetName, data_dir: os.PathLike[str] | str | None) -> pathlib.Path:
-    roots = [pathlib.Path(os.path.expanduser(data_dir)).absolute()] if data_dir else data_dirs()
-    for root in roots if wanted.version else ():
+    for root in roots_of(data_dir) if wanted.version else ():
         directory = root.joinpath(wanted.name, wanted.config or "", wanted.version or "")
         if leftovers(directory):
             return directory

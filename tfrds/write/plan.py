@@ -188,8 +188,8 @@ def _split_rows(
         if references.splits is not None:
             raise ConfigError(
                 f"splits: the source has its own, {list(references.split_names)}. Leave out "
-                "splits=, or pass "
-                'ImageFolder(path, layout="class") or one source instead of a dict.'
+                'splits=, or pass ImageFolder(path, layout="class"), or one source instead of a '
+                "dict."
             )
         names = tuple(options.splits)
         by_split_hash = _order(references.keys, SPLIT_HASH)
