@@ -17,6 +17,7 @@ MODULES = {
 SIDES = ("tfrds.write", "tfrds.disk", "tfrds.read")
 SHARED = (
     "tfrds.spec",
+    "tfrds.read_options",
     "tfrds.checks",
     "tfrds.errors",
     "tfrds.cpus",
@@ -30,6 +31,7 @@ WITHOUT_TENSORFLOW = (
     "tfrds.write",
     "tfrds.disk",
     "tfrds.spec",
+    "tfrds.read_options",
     "tfrds.checks",
     "tfrds.errors",
     "tfrds.cpus",

@@ -34,6 +34,7 @@ def test_all_is_what_design_promises_and_sorted():
         "SourceError",
         "TfrdsError",
         "TfrdsWarning",
+        "augment",
         "build",
         "builder",
         "features",

@@ -19,7 +19,7 @@ _MODULES = {
     "DatasetError": "tfrds.errors",
     "EncodeError": "tfrds.errors",
     "ImageDatasetBuilder": "tfrds.image_builder",
-    "ReadOptions": "tfrds.spec",
+    "ReadOptions": "tfrds.read_options",
     "SourceError": "tfrds.errors",
     "TfrdsError": "tfrds.errors",
     "TfrdsWarning": "tfrds.errors",
@@ -27,7 +27,7 @@ _MODULES = {
     "builder": "tfrds.by_name",
     "load": "tfrds.by_name",
 }
-_SUBMODULES = ("features", "keras", "sources")
+_SUBMODULES = ("augment", "features", "keras", "sources")
 
 __all__ = [
     "BuildOptions",
@@ -39,6 +39,7 @@ __all__ = [
     "SourceError",
     "TfrdsError",
     "TfrdsWarning",
+    "augment",
     "build",
     "builder",
     "features",
@@ -48,7 +49,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from tfrds import features, keras, sources
+    from tfrds import augment, features, keras, sources
     from tfrds.by_name import builder, load
     from tfrds.errors import (
         ConfigError,
@@ -60,7 +61,8 @@ if TYPE_CHECKING:
     )
     from tfrds.image_builder import ImageDatasetBuilder
     from tfrds.no_code import build
-    from tfrds.spec import BuildOptions, ReadOptions
+    from tfrds.read_options import ReadOptions
+    from tfrds.spec import BuildOptions
 
 
 def __getattr__(name: str) -> Any:

@@ -4,7 +4,7 @@ Gets a name as TFDS writes it, gives datasets or the builder; always the fast pa
 """
 
 import os
-from typing import Any, Literal
+from typing import Any, Unpack
 
 import tensorflow_datasets as tfds
 
@@ -13,8 +13,10 @@ from tfrds.data_dirs import find_dataset, not_found, remember_data_dir
 from tfrds.errors import ConfigError
 from tfrds.image_builder import ImageDatasetBuilder
 from tfrds.no_code import open_directory
+from tfrds.read_options import ReadKeywords, accepts_read_options
 
 
+@accepts_read_options
 def load(
     name: str,
     *,
@@ -32,18 +34,7 @@ def load(
     as_dataset_kwargs: dict[str, Any] | None = None,
     try_gcs: bool = False,
     file_format: Any = None,
-    image_size: Any = None,
-    resize: Literal["stretch", "crop", "pad"] | None = None,
-    interpolation: Literal["bilinear", "area", "antialias"] = "bilinear",
-    dtype: Any = "float32",
-    value_range: tuple[float, float] = (0, 255),
-    normalize: Any = None,
-    label_mode: Literal["one_hot", "int", "binary"] = "one_hot",
-    label_smoothing: float = 0.0,
-    shuffle: bool | None = None,
-    seed: int | None = None,
-    drop_remainder: bool = False,
-    with_key: bool = False,
+    **read_options: Unpack[ReadKeywords],
 ) -> Any:
     """Returns GPU-ready batches of a dataset by name, always on the fast path.
 
@@ -63,19 +54,7 @@ def load(
       as_dataset_kwargs: win over the arguments here.
       try_gcs: only False: tfrds reads from data directories.
       file_format: only TFRecord.
-      image_size: (height, width) in pixels; this and all below as in
-        `ImageDatasetBuilder.as_dataset`.
-      resize: "stretch", "crop" or "pad".
-      interpolation: "bilinear", "area" or "antialias".
-      dtype: "float32", "bfloat16", "float16" or "uint8".
-      value_range: (low, high) of the pixels.
-      normalize: (mean, std) of the pixels, or "dataset".
-      label_mode: "one_hot", "int" or "binary".
-      label_smoothing: share of a one-hot label that is spread over all classes.
-      shuffle: None: as `shuffle_files`.
-      seed: of the permutation.
-      drop_remainder: leave out an epoch's last batch where it is smaller.
-      with_key: add the feature "key".
+      **read_options: the fields of `tfrds.ReadOptions`.
 
     Returns:
       What `ImageDatasetBuilder.as_dataset` returns; with `with_info` a pair of it and the
@@ -99,18 +78,7 @@ def load(
         "decoders": decoders,
         "read_config": read_config,
         "as_supervised": as_supervised,
-        "image_size": image_size,
-        "resize": resize,
-        "interpolation": interpolation,
-        "dtype": dtype,
-        "value_range": value_range,
-        "normalize": normalize,
-        "label_mode": label_mode,
-        "label_smoothing": label_smoothing,
-        "shuffle": shuffle,
-        "seed": seed,
-        "drop_remainder": drop_remainder,
-        "with_key": with_key,
+        **read_options,
     }
     dataset = dataset_builder.as_dataset(**{**arguments, **(as_dataset_kwargs or {})})
     return (dataset, dataset_builder.info) if with_info else dataset

@@ -151,7 +151,7 @@ def parse_normalize(value: object) -> tuple[tuple[float, ...], tuple[float, ...]
     if value is None or (isinstance(value, str) and value == "dataset"):
         return value
     pair = value if isinstance(value, Sequence) and not isinstance(value, str) else ()
-    parts = [parse_numbers(part if not _is_number(part) else (part,)) for part in pair]
+    parts = [parse_numbers(part if not is_number(part) else (part,)) for part in pair]
     if len(parts) != 2 or not all(parts) or min(parts[1] or (0,)) <= 0:
         raise ConfigError(
             "normalize: expected (mean, std), each a number or one for each channel, std above 0, "
@@ -165,10 +165,11 @@ def parse_numbers(values: object) -> tuple[float, ...] | None:
     if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
         return None
     numbers_ = tuple(values)
-    return tuple(map(float, numbers_)) if all(map(_is_number, numbers_)) else None
+    return tuple(map(float, numbers_)) if all(map(is_number, numbers_)) else None
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """Whether `value` is a finite number; True is none."""
     is_real = isinstance(value, numbers.Real) and not isinstance(value, bool)
     return is_real and math.isfinite(value)  # type: ignore[arg-type]
 

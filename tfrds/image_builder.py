@@ -9,7 +9,7 @@ import logging
 import os
 import pathlib
 from abc import abstractmethod
-from typing import Any, Literal
+from typing import Any, Unpack
 
 import tensorflow_datasets as tfds
 import tree  # dm-tree, as TFDS itself maps over nested splits
@@ -23,7 +23,8 @@ from tfrds.disk.layout import is_dataset
 from tfrds.errors import ConfigError, DatasetError
 from tfrds.features import tfds_reader_chosen
 from tfrds.prepare import declared_features, prepare
-from tfrds.spec import BuildOptions, ReadOptions
+from tfrds.read_options import ReadKeywords, ReadOptions, accepts_read_options, parse_read_options
+from tfrds.spec import BuildOptions
 from tfrds.write.dataset import IMAGE_KEY, LABEL_KEY
 from tfrds.write.sources.by_split import as_source
 
@@ -177,6 +178,7 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
             "to. Use as_dataset, or tfds.as_numpy of it."
         )
 
+    @accepts_read_options
     def as_dataset(
         self,
         split: Any = None,
@@ -186,18 +188,7 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
         decoders: Any = None,
         read_config: tfds.ReadConfig | None = None,
         as_supervised: bool = False,
-        image_size: Any = None,
-        resize: Literal["stretch", "crop", "pad"] | None = None,
-        interpolation: Literal["bilinear", "area", "antialias"] = "bilinear",
-        dtype: Any = "float32",
-        value_range: tuple[float, float] = (0, 255),
-        normalize: Any = None,
-        label_mode: Literal["one_hot", "int", "binary"] = "one_hot",
-        label_smoothing: float = 0.0,
-        shuffle: bool | None = None,
-        seed: int | None = None,
-        drop_remainder: bool = False,
-        with_key: bool = False,
+        **read_options: Unpack[ReadKeywords],
     ) -> Any:
         """Returns `tf.data.Dataset`s of GPU-ready batches.
 
@@ -214,43 +205,17 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
             `skip_prefetch` and `num_parallel_calls_for_decode` are honoured; with other fields
             TFDS's own reader serves.
           as_supervised: tuples that go into Keras `fit`.
-          image_size: (height, width) in pixels of every image; one integer means a square. None: as
-            built.
-          resize: "stretch", "crop" or "pad"; None: as built.
-          interpolation: "bilinear", "area" or "antialias"; this and those below as in
-            `tfrds.ReadOptions`.
-          dtype: "float32", "bfloat16", "float16" or "uint8".
-          value_range: (low, high) of the pixels.
-          normalize: (mean, std) of the pixels, or "dataset".
-          label_mode: "one_hot", "int" or "binary".
-          label_smoothing: share of a one-hot label that is spread over all classes.
-          shuffle: None: as `shuffle_files`.
-          seed: of the permutation; None: `read_config.shuffle_seed`, else another one each time.
-          drop_remainder: leave out an epoch's last batch where it is smaller.
-          with_key: add the feature "key".
+          **read_options: the fields of `tfrds.ReadOptions`.
 
         Raises:
           ConfigError: an argument is wrong, or only TFDS's reader could serve one and a read option
             was given.
           DatasetError: the dataset is missing or damaged.
         """
-        options = ReadOptions(
-            image_size=image_size,
-            resize=resize,
-            interpolation=interpolation,
-            dtype=dtype,
-            value_range=value_range,
-            normalize=normalize,
-            label_mode=label_mode,
-            label_smoothing=label_smoothing,
-            shuffle=shuffle,
-            seed=seed,
-            drop_remainder=drop_remainder,
-            with_key=with_key,
-        )
+        options = parse_read_options(read_options)
         if batch_size is not None and batch_size != -1:
             check_int("batch_size", batch_size, 1)
-        if with_key and as_supervised:
+        if options.with_key and as_supervised:
             raise ConfigError(
                 "with_key: a pair (image, label) has no place for a key. Leave out "
                 "as_supervised=True."

@@ -1,7 +1,7 @@
-"""The options of builds and reads, checked where they are made: frozen objects, no TensorFlow.
+"""The options of builds, checked where they are made: frozen objects, no TensorFlow.
 
 `BuildOptions` says what is written (every field decides bytes on disk), `ImageSpec` is its resolved
-part for one image, `ReadOptions` says what a dataset yields beyond TFDS's own arguments.
+part for one image. What a dataset yields is said by `read_options.py`.
 """
 
 import dataclasses
@@ -11,23 +11,16 @@ from typing import Any, Literal
 from tfrds.checks import (
     MAX_SIDE,
     check_background,
-    check_bool,
     check_choice,
     check_fractions,
     check_int,
     is_list_of_names,
-    parse_dtype,
     parse_image_size,
-    parse_normalize,
-    parse_numbers,
-    parse_value_range,
 )
 from tfrds.errors import ConfigError
 
 ENCODINGS = ("auto", "raw", "jpeg", "original")
 RESIZES = ("stretch", "crop", "pad")
-INTERPOLATIONS = ("bilinear", "area", "antialias")
-LABEL_MODES = ("one_hot", "int", "binary")
 
 # Above this side a fixed shape is cheaper to store as its source's JPEG or PNG: 64 * 64 * 3 is 12
 # kB.
@@ -146,97 +139,3 @@ class ImageSpec:
     background: tuple[int, int, int] = (255, 255, 255)
     store_size: int | None = None
     jpeg_quality: int = 95
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ReadOptions:
-    """What a dataset yields, beyond TFDS's own arguments of `as_dataset`.
-
-    Attributes:
-      image_size: (height, width) in pixels of every image; one integer means a square. None: as the
-        dataset declares.
-      resize: how `image_size` is reached, as in `BuildOptions`. None: as the dataset declares.
-      interpolation: "bilinear" (TensorFlow's and Keras's own, without antialiasing), "area" (the
-        mean of the covered area) or "antialias" (Pillow's bilinear; at half the speed). The last
-        two first decode JPEGs of twice the size and more at 1/2, 1/4 or 1/8.
-      dtype: of the images: "float32", "bfloat16", "float16" or "uint8", by name or as an object of
-        numpy or TensorFlow. uint8 is a quarter of float32's bytes to the device.
-      value_range: (low, high), what pixels of 0 and of 255 become.
-      normalize: (mean, std) in units of `value_range`, each one number or one for each channel: the
-        images are (pixels - mean) / std. "dataset": as measured from the dataset.
-      label_mode: "one_hot" (float32 [num_classes]), "int" (int32 []) or "binary" (float32 [1], for
-        two classes).
-      label_smoothing: 0..1, the share of a one-hot label that is spread over all classes.
-      shuffle: a new permutation of the whole split each epoch. None: as `shuffle_files`.
-      seed: of the permutation, 0..2^63 - 1. None: `read_config.shuffle_seed`, else drawn anew.
-      drop_remainder: leave out the last batch of an epoch where it is smaller than `batch_size`.
-      with_key: add the feature "key", the string that names the source file of each example.
-    """
-
-    image_size: Any = None
-    resize: Literal["stretch", "crop", "pad"] | None = None
-    interpolation: Literal["bilinear", "area", "antialias"] = "bilinear"
-    dtype: Any = "float32"
-    value_range: tuple[float, float] = (0.0, 255.0)
-    normalize: Any = None
-    label_mode: Literal["one_hot", "int", "binary"] = "one_hot"
-    label_smoothing: float = 0.0
-    shuffle: bool | None = None
-    seed: int | None = None
-    drop_remainder: bool = False
-    with_key: bool = False
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "image_size", parse_image_size(self.image_size))
-        if self.resize is not None:
-            check_choice("resize", self.resize, RESIZES)
-        check_choice("interpolation", self.interpolation, INTERPOLATIONS)
-        object.__setattr__(self, "dtype", parse_dtype(self.dtype))
-        object.__setattr__(self, "value_range", parse_value_range(self.value_range))
-        object.__setattr__(self, "normalize", parse_normalize(self.normalize))
-        if self.dtype == "uint8":
-            self._check_no_arithmetic()
-        self._check_labels()
-        if self.shuffle is not None:
-            check_bool("shuffle", self.shuffle)
-        if self.seed is not None:
-            check_int("seed", self.seed, 0, 2**63 - 1)
-        check_bool("drop_remainder", self.drop_remainder)
-        check_bool("with_key", self.with_key)
-
-    def _check_no_arithmetic(self) -> None:
-        for field, default in (("value_range", (0.0, 255.0)), ("normalize", None)):
-            if getattr(self, field) != default:
-                raise ConfigError(
-                    f'{field}: dtype="uint8" keeps the pixels 0..255 as they are, got '
-                    f"{field}={getattr(self, field)!r}. Leave it out, or choose a float dtype."
-                )
-
-    def _check_labels(self) -> None:
-        if str(self.label_mode) == "categorical":  # what Keras calls it
-            raise ConfigError(
-                f"label_mode: expected one of {list(LABEL_MODES)}, got 'categorical'. "
-                "Did you mean 'one_hot'?"
-            )
-        check_choice("label_mode", self.label_mode, LABEL_MODES)
-        (smoothing,) = parse_numbers((self.label_smoothing,)) or (-1.0,)
-        if not 0 <= smoothing < 1:
-            raise ConfigError(
-                "label_smoothing: expected a number from 0 to below 1, got "
-                f"{self.label_smoothing!r}."
-            )
-        if smoothing and self.label_mode != "one_hot":
-            raise ConfigError(
-                f"label_smoothing: only one-hot labels can be smoothed, got {smoothing:g} with "
-                f'label_mode={self.label_mode!r}. Pass label_mode="one_hot".'
-            )
-        object.__setattr__(self, "label_smoothing", smoothing)
-
-    def changed(self) -> list[str]:
-        """Returns the names of the options that were given another value than their default."""
-        default = ReadOptions()
-        return [
-            field.name
-            for field in dataclasses.fields(self)
-            if getattr(self, field.name) != getattr(default, field.name)
-        ]

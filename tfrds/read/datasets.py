@@ -12,13 +12,17 @@ from typing import Any
 from tfrds.checks import check_int
 from tfrds.disk.build_record import BuildRecord
 from tfrds.errors import ConfigError
+from tfrds.read.augmentation import parse_augmentation
+from tfrds.read.example import ExampleStage
 from tfrds.read.fetch import SplitReader
 from tfrds.read.order import Order
 from tfrds.read.pipeline import PipelineSpec, make_dataset
 from tfrds.read.stages.resize import Resize
+from tfrds.read.stages.stage import CropStage
 from tfrds.read.stages.values import Values
 from tfrds.read.statistics import dataset_statistics
-from tfrds.spec import ReadOptions, background_values
+from tfrds.read_options import ReadOptions
+from tfrds.spec import background_values
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -77,35 +81,34 @@ def read_split(
 
 
 def _spec(record: BuildRecord, order: Order, request: Request) -> PipelineSpec:
-    built = record.content["options"]
     options = request.options
-    is_resized_while_reading = (
-        record.content["image"]["encoding"] != "raw" and built["image_size"] is not None
-    )
-    declared = record.image_shape
-    channels = declared[2]
-    stored = (None, None, channels) if is_resized_while_reading else declared
-    image_size: Any = options.image_size or (declared[:2] if is_resized_while_reading else None)
+    is_raw = record.content["image"]["encoding"] == "raw"
+    stored = _stored_shape(record)
     batch_size = order.num_examples if request.batch_size == -1 else request.batch_size
-    if batch_size and image_size is None and None in stored:
-        raise ConfigError(
-            f"batch_size: the images of {record.name} have several sizes, so {batch_size} of them "
-            "make no batch. Pass image_size=(height, width), or build the dataset with it."
-        )
-    resize = None
-    if image_size and image_size != stored[:2]:
-        resize = Resize(
-            image_size=image_size,
-            resize=options.resize or built["resize"],
-            background=background_values(built["background"], channels),
-            interpolation=options.interpolation,
-        )
-    return PipelineSpec(
+    augmentation = parse_augmentation(
+        options.augment,
+        seed=request.seed,
+        channels=stored[2],
+        label_mode=options.label_mode,
+        batch_size=batch_size,
+    )
+    crop = augmentation.crop
+    resize = _resize_to_crop(record, options, crop) if crop else None
+    resize = resize or choose_resize(record, options)
+    # Where nothing is done for each image, whole batches of raw ones are resized at once.
+    is_batch_resized = is_raw and crop is None
+    spec = PipelineSpec(
         batch_size=batch_size,
         drop_remainder=options.drop_remainder,
-        image_shape=stored,
-        resize=resize,
-        values=_values(record, options),
+        example=ExampleStage(
+            is_raw=is_raw,
+            image_shape=stored,
+            resize=None if is_batch_resized else resize,
+            crop=crop,
+        ),
+        batch_resize=resize if is_batch_resized else None,
+        augmentation=augmentation,
+        values=choose_values(record, options),
         image_key=record.content["image"]["key"],
         label_key=record.content["label"]["key"],
         with_key=options.with_key,
@@ -115,9 +118,66 @@ def _spec(record: BuildRecord, order: Order, request: Request) -> PipelineSpec:
         decode_calls=request.decode_calls,
         options=request.tf_options,
     )
+    if batch_size and None in spec.output_shape:
+        raise ConfigError(
+            f"batch_size: the images of {record.name} have several sizes, so {batch_size} of them "
+            "make no batch. Pass image_size=(height, width), or build the dataset with it."
+        )
+    return spec
 
 
-def _values(record: BuildRecord, options: ReadOptions) -> Values:
+def _is_resized_while_reading(record: BuildRecord) -> bool:
+    is_raw = record.content["image"]["encoding"] == "raw"
+    return not is_raw and record.content["options"]["image_size"] is not None
+
+
+def _stored_shape(record: BuildRecord) -> tuple[int | None, int | None, int]:
+    """Returns (height, width, channels) of stored images, None where they vary."""
+    declared = record.image_shape
+    return (None, None, declared[2]) if _is_resized_while_reading(record) else declared
+
+
+def choose_resize(record: BuildRecord, options: ReadOptions) -> Resize | None:
+    """Returns how stored images reach the size that is asked for; None: they have it."""
+    declared = record.image_shape[:2] if _is_resized_while_reading(record) else None
+    image_size: Any = options.image_size or declared
+    stored = _stored_shape(record)
+    if image_size is None or image_size == stored[:2]:
+        return None
+    built = record.content["options"]
+    return Resize(
+        image_size=image_size,
+        resize=options.resize or built["resize"],
+        background=background_values(built["background"], stored[2]),
+        interpolation=options.interpolation,
+    )
+
+
+def _resize_to_crop(record: BuildRecord, options: ReadOptions, crop: CropStage) -> Resize | None:
+    """Returns how boxes of several sizes become one; None: all have one size."""
+    if not crop.is_resized:
+        return None
+    name = type(crop).__name__
+    if options.resize not in (None, "stretch"):
+        raise ConfigError(
+            f"resize: {name} stretches its boxes, got resize={options.resize!r}. Leave it out."
+        )
+    if crop.image_size and options.image_size not in (None, crop.image_size):
+        raise ConfigError(
+            f"image_size: got {options.image_size}, and {name} with image_size={crop.image_size}. "
+            "Pass one of them."
+        )
+    image_size: Any = crop.image_size or options.image_size or record.image_shape[:2]
+    if None in image_size:
+        raise ConfigError(
+            f"augment: {name} needs one size to resize to, and the images of {record.name} have "
+            "several. Pass image_size=(height, width)."
+        )
+    return Resize(image_size=image_size, interpolation=options.interpolation)
+
+
+def choose_values(record: BuildRecord, options: ReadOptions) -> Values:
+    """Returns what the model takes: pixels and labels."""
     num_classes = record.content["label"]["num_classes"]
     if options.label_mode == "binary" and num_classes != 2:
         raise ConfigError(

@@ -34,7 +34,8 @@ class Batch:
     """What was fetched.
 
     Attributes:
-      images: uint8 [n, height, width, channels] for raw pixels, else a list of n JPEG or PNG files.
+      images: uint8 [n, height, width, channels] for raw pixels, else a list of n JPEG or PNG files,
+        or of the pixels of n boxes.
       labels: int32 [n].
       heights, widths: uint32 [n], pixels as stored.
       is_jpeg: bool [n].
@@ -45,6 +46,22 @@ class Batch:
     heights: NDArray[np.uint32]
     widths: NDArray[np.uint32]
     is_jpeg: NDArray[np.bool_]
+
+
+@dataclasses.dataclass(frozen=True)
+class Cut:
+    """Which part of each raw image is copied.
+
+    Attributes:
+      boxes: int64 [n, 4], (top, left, height, width).
+      size: (height, width) of all boxes, which may then reach beyond their image; None: boxes of
+        several sizes, inside their images.
+      fill: what lies beyond an image, 0..255: one value, or one for each channel.
+    """
+
+    boxes: NDArray[np.int64]
+    size: tuple[int, int] | None = None
+    fill: tuple[float, ...] = (0.0,)
 
 
 class SplitReader:
@@ -99,8 +116,12 @@ class SplitReader:
             )
         ]
 
-    def fetch(self, rows: NDArray[np.int64]) -> Batch:
+    def fetch(self, rows: NDArray[np.int64], cut: Cut | None = None) -> Batch:
         """Returns images and labels of `rows`, in that order.
+
+        Args:
+          rows: int64 [n].
+          cut: what to copy of raw images; None: all. JPEG and PNG are cut when they are decoded.
 
         Raises:
           DatasetError: a shard was cut, or the index does not fit it.
@@ -113,14 +134,17 @@ class SplitReader:
         starts[entries["offset"] > np.iinfo(np.int64).max // 2] = -1
         self._check(rows, shards, starts, lengths)
         starts += self._files.starts[shards]
-        data = self._files.data
-        return Batch(
-            images=self._pixels(starts, lengths)
-            if self.is_raw
-            else [
+        if self.is_raw:
+            self._check_raw(lengths)
+            images = self._pixels(starts) if cut is None else self._cut(starts, cut)
+        else:
+            data = self._files.data
+            images = [
                 data[start : start + length].tobytes()
                 for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)
-            ],
+            ]
+        return Batch(
+            images=images,
             labels=np.ascontiguousarray(entries["label"]),
             heights=entries["height"],
             widths=entries["width"],
@@ -148,8 +172,7 @@ class SplitReader:
             for shard, row in zip(shards.tolist(), within.tolist(), strict=True)
         ]
 
-    def _pixels(self, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Returns raw images as one array; all have the size of the dataset's shape."""
+    def _check_raw(self, lengths: NDArray[np.int64]) -> None:
         size = int(np.prod(self._shape))
         if len(lengths) and (int(lengths.min()) != size or int(lengths.max()) != size):
             raise DatasetError(
@@ -158,12 +181,40 @@ class SplitReader:
                 f"{int(lengths.min()):,} to {int(lengths.max()):,}. Copy or build the dataset "
                 "again."
             )
+
+    def _pixels(self, starts: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Returns raw images as one array; all have the size of the dataset's shape."""
+        size = int(np.prod(self._shape))
         if size < _GATHER_BYTES and self._images is not None:
             return self._images[starts].view(np.uint8).reshape(-1, *self._shape)
         pixels, data = _aligned(len(starts), size), self._files.data
         for row, start in zip(pixels, starts.tolist(), strict=True):
             row[:] = data[start : start + size]
         return pixels.reshape(-1, *self._shape)
+
+    def _cut(self, starts: NDArray[np.int64], cut: Cut) -> "NDArray[np.uint8] | list[bytes]":
+        """Returns the boxes of raw images, as one array where they are of one size."""
+        height, width, channels = self._shape
+        data, size = self._files.data, height * width * channels
+        images = [data[start : start + size].reshape(self._shape) for start in starts.tolist()]
+        boxes = cut.boxes.tolist()
+        if cut.size is None:
+            return [
+                image[top : top + box_height, left : left + box_width].tobytes()
+                for image, (top, left, box_height, box_width) in zip(images, boxes, strict=True)
+            ]
+        shape = (*cut.size, channels)
+        ground = _aligned(len(starts), int(np.prod(shape))).reshape(-1, *shape)
+        tops, lefts = cut.boxes[:, 0], cut.boxes[:, 1]
+        if (
+            (tops < 0) | (lefts < 0) | (tops + shape[0] > height) | (lefts + shape[1] > width)
+        ).any():
+            ground[:] = np.rint(cut.fill)
+        for target, image, (top, left, _, _) in zip(ground, images, boxes, strict=True):
+            above, before = max(-top, 0), max(-left, 0)
+            inside = image[top + above : top + shape[0], left + before : left + shape[1]]
+            target[above : above + inside.shape[0], before : before + inside.shape[1]] = inside
+        return ground
 
     def _to_check(self, shards: NDArray[np.int64]) -> list[int]:
         """Returns which of a batch's shards are looked at: all where they are few."""

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from tfrds.cpus import available_cpus
 from tfrds.errors import TfrdsError
 from tfrds.read import host_calls
-from tfrds.read.fetch import SplitReader
+from tfrds.read.augmentation import Augmentation
+from tfrds.read.example import INSTRUCTIONS, ExampleStage
+from tfrds.read.fetch import Batch, Cut, SplitReader
 from tfrds.read.order import EpochState, Order
-from tfrds.read.stages.decode import decode_encoded, decode_smaller
 from tfrds.read.stages.resize import Resize
 from tfrds.read.stages.values import Values
 
@@ -45,8 +46,9 @@ class PipelineSpec:
     Attributes:
       batch_size: examples a batch; None: single examples.
       drop_remainder: leave out an epoch's last batch where it is smaller.
-      image_shape: (height, width, channels) as stored, height and width None where they vary.
-      resize: to one size; None: images are taken as they are.
+      example: what is done for each image before it is in a batch.
+      batch_resize: of whole batches of raw images, where nothing is done for each; else None.
+      augmentation: random stages.
       values: of pixels and labels.
       image_key, label_key: names of the features.
       with_key: add the feature "key".
@@ -59,8 +61,9 @@ class PipelineSpec:
 
     batch_size: int | None
     drop_remainder: bool = False
-    image_shape: tuple[int | None, int | None, int]
-    resize: Resize | None
+    example: ExampleStage
+    batch_resize: Resize | None
+    augmentation: Augmentation
     values: Values
     image_key: str
     label_key: str
@@ -70,6 +73,14 @@ class PipelineSpec:
     prefetch: bool = True
     decode_calls: int | None = None
     options: Any = None
+
+    @property
+    def output_shape(self) -> tuple[int | None, int | None, int]:
+        """(height, width, channels) of each image in a batch, None where they vary."""
+        height, width, channels = self.example.output_shape
+        if self.batch_resize:
+            height, width = self.batch_resize.image_size
+        return height, width, channels
 
 
 class Pipeline:
@@ -93,16 +104,27 @@ class Pipeline:
             self.num_examples = order.num_examples
         self.num_steps = -(-self.num_examples // self.batch_size)
         self.has_full_batches = self.num_examples % self.batch_size == 0
-        self.image_shape = spec.image_shape
         if spec.with_key:
             reader.open_keys()
 
     @property
-    def kinds(self) -> list[str]:
-        """The types of what `fetch` returns."""
-        names = self._spec.with_key + self._spec.with_tfds_id
-        images = ["uint8"] if self._reader.is_raw else ["string", "int32"]
-        return [*images, "int32", *["string"] * names]
+    def parts(self) -> dict[str, tf.TensorSpec]:
+        """What `fetch` returns, by name, as each example has it."""
+        spec = self._spec
+        names: dict[str, tf.TensorSpec] = {}
+        if spec.example.is_fetched_whole:
+            names["images"] = tf.TensorSpec(spec.example.output_shape, tf.uint8)
+        else:
+            names["images"] = tf.TensorSpec((), tf.string)
+            names["instructions"] = tf.TensorSpec((len(INSTRUCTIONS),), tf.int32)
+        names["labels"] = tf.TensorSpec((), tf.int32)
+        if spec.augmentation.num_parameters:
+            names["parameters"] = tf.TensorSpec((spec.augmentation.num_parameters,), tf.float32)
+        if spec.with_key:
+            names["key"] = tf.TensorSpec((), tf.string)
+        if spec.with_tfds_id:
+            names["tfds_id"] = tf.TensorSpec((), tf.string)
+        return names
 
     @property
     def declared_batch(self) -> int | None:
@@ -111,7 +133,7 @@ class Pipeline:
         Where the fetches are taken apart again, the last one may be smaller without harm, and their
         number is only known if all have the same shape.
         """
-        is_taken_apart = not self._reader.is_raw or self._spec.batch_size is None
+        is_taken_apart = not self._spec.example.is_fetched_whole or self._spec.batch_size is None
         return self.batch_size if is_taken_apart or self.has_full_batches else None
 
     def draw(self) -> NDArray[np.int64]:
@@ -119,29 +141,56 @@ class Pipeline:
         epoch, first_step = self.epochs.take()
         return np.arange(epoch * self.num_steps + first_step, (epoch + 1) * self.num_steps)
 
-    def fetch(self, global_step: int) -> list[Any]:
-        """Returns the parts of one step, by `kinds`.
-
-        The images; for encoded ones how much smaller each may be decoded; the labels; the names
-        that were asked for.
-        """
+    def fetch(self, global_step: int) -> dict[str, Any]:
+        """Returns the parts of one step, see `parts`, each for a batch of examples."""
         epoch, step = divmod(global_step, self.num_steps)
         start = step * self.batch_size
-        rows = self._order.rows(epoch, start, min(start + self.batch_size, self.num_examples))
-        batch = self._reader.fetch(rows)
-        if isinstance(batch.images, list):
-            resize = self._spec.resize
-            ratios = (
-                resize.decode_ratios(batch.heights, batch.widths, batch.is_jpeg) if resize else 1
-            )
-            fetched = [_strings(batch.images), np.full(len(rows), ratios, np.int32), batch.labels]
-        else:
-            fetched = [batch.images, batch.labels]
+        positions = np.arange(start, min(start + self.batch_size, self.num_examples))
+        rows = self._order.rows(epoch, start, start + len(positions))
+        fetched = self._fetch_images(epoch, positions, rows)
         if self._spec.with_key:
-            fetched.append(_strings(self._reader.keys(rows)))
+            fetched["key"] = _strings(self._reader.keys(rows))
         if self._spec.with_tfds_id:
-            fetched.append(_strings(self._reader.tfds_ids(rows)))
+            fetched["tfds_id"] = _strings(self._reader.tfds_ids(rows))
         return fetched
+
+    def _fetch_images(
+        self, epoch: int, positions: NDArray[np.int64], rows: NDArray[np.int64]
+    ) -> dict[str, Any]:
+        example, augmentation = self._spec.example, self._spec.augmentation
+        crop = augmentation.crop
+        boxes = cut = None
+        if crop and self._reader.is_raw:
+            # All have the stored shape, so the boxes are known before anything is copied.
+            stored = [np.full(len(rows), side, np.int64) for side in example.image_shape[:2]]
+            boxes = augmentation.boxes(epoch, positions, *example.cut_sizes(*stored))
+            if example.is_fetched_whole:
+                cut = Cut(boxes, crop.image_size, crop.fill)
+            elif example.is_cut_first:
+                cut = Cut(boxes)
+        batch = self._reader.fetch(rows, cut)
+        heights, widths = batch.heights.astype(np.int64), batch.widths.astype(np.int64)
+        if crop and boxes is None:
+            boxes = augmentation.boxes(epoch, positions, *example.cut_sizes(heights, widths))
+        fetched: dict[str, Any] = {"labels": batch.labels}
+        if example.is_fetched_whole:
+            fetched["images"] = batch.images
+        else:
+            fetched["images"] = _strings(_files(batch))
+            fetched["instructions"] = example.instructions(heights, widths, batch.is_jpeg, boxes)
+        if augmentation.num_parameters:
+            height, width, _ = self._spec.output_shape
+            heights = np.full_like(heights, height) if height else heights
+            widths = np.full_like(widths, width) if width else widths
+            fetched["parameters"] = augmentation.draw(epoch, positions, heights, widths)
+        return fetched
+
+
+def _files(batch: Batch) -> list[bytes]:
+    """Returns the bytes of each image, also of raw ones."""
+    if isinstance(batch.images, list):
+        return batch.images
+    return [image.tobytes() for image in batch.images]
 
 
 def _strings(values: list[bytes]) -> NDArray[Any]:
@@ -170,7 +219,7 @@ def make_dataset(reader: SplitReader, order: Order, spec: PipelineSpec) -> tf.da
         host_calls.bind(root, int(handle))
     # The steps of an epoch become elements by `unbatch`, which knows their number from the shape.
     dataset = root.map(_as_written(lambda _: _draw(handle, pipeline))).unbatch()
-    add_images = _add_raw if reader.is_raw else _add_encoded
+    add_images = _add_batches if spec.example.is_fetched_whole else _add_examples
     dataset = add_images(dataset, handle, pipeline, spec)
     if not spec.batch_size:
         # The last fetch may be smaller than its shape says: `take` makes the number of examples
@@ -185,7 +234,7 @@ def make_dataset(reader: SplitReader, order: Order, spec: PipelineSpec) -> tf.da
     return dataset.with_options(_options(spec.options))
 
 
-def _add_raw(
+def _add_batches(
     steps: tf.data.Dataset, handle: np.int64, pipeline: Pipeline, spec: PipelineSpec
 ) -> tf.data.Dataset:
     """Fetches whole batches of pixels, and makes their values in the same call."""
@@ -196,13 +245,13 @@ def _add_raw(
     return dataset if spec.batch_size else dataset.unbatch()
 
 
-def _add_encoded(
+def _add_examples(
     steps: tf.data.Dataset, handle: np.int64, pipeline: Pipeline, spec: PipelineSpec
 ) -> tf.data.Dataset:
-    """Fetches whole batches of JPEG and PNG, decodes them one by one, and batches them again."""
+    """Fetches the bytes of whole batches, decodes them one by one, and batches them again."""
     fetch = _as_written(lambda step: _fetch(handle, step, pipeline))
-    decode = _as_written(lambda data, ratio, *rest: (_decode(data, ratio, spec), *rest))
-    values = _as_written(lambda *parts: _values(parts, spec))
+    decode = _as_written(lambda parts: _decode(parts, spec))
+    values = _as_written(lambda parts: _values(parts, spec))
     dataset = steps.map(fetch, num_parallel_calls=_FETCH_CALLS).unbatch()
     # Decoding is where the time goes.
     calls = spec.decode_calls or available_cpus() * _DECODES_PER_CPU
@@ -230,18 +279,17 @@ def _draw(handle: np.int64, pipeline: Pipeline) -> tf.Tensor:
     return steps
 
 
-def _fetch(handle: np.int64, step: tf.Tensor, pipeline: Pipeline) -> tuple[tf.Tensor, ...]:
-    kinds = pipeline.kinds
-    *parts, fault = tf.numpy_function(
-        _fetch_here, [handle, step, ",".join(kinds)], [*_types(kinds), tf.string]
-    )
+def _fetch(handle: np.int64, step: tf.Tensor, pipeline: Pipeline) -> dict[str, tf.Tensor]:
+    specs = pipeline.parts
+    # The names go along, so that after an error empty parts can be given in their place.
+    names = ",".join(f"{name}:{spec.dtype.name}" for name, spec in specs.items())
+    types = [*(spec.dtype for spec in specs.values()), tf.string]
+    *parts, fault = tf.numpy_function(_fetch_here, [handle, step, names], types)
     with tf.control_dependencies([tf.debugging.Assert(tf.equal(fault, ""), [fault])]):
-        parts = [tf.identity(part) for part in parts]
-    for part, kind in zip(parts, kinds, strict=True):
-        part.set_shape(
-            [pipeline.declared_batch, *(pipeline.image_shape if kind == "uint8" else ())]
-        )
-    return tuple(parts)
+        fetched = {name: tf.identity(part) for name, part in zip(specs, parts, strict=True)}
+    for name, spec in specs.items():
+        fetched[name].set_shape([pipeline.declared_batch, *spec.shape])
+    return fetched
 
 
 def _draw_here(handle: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -250,53 +298,45 @@ def _draw_here(handle: NDArray[np.int64]) -> NDArray[np.int64]:
         return steps
 
 
-def _fetch_here(handle: NDArray[np.int64], step: NDArray[np.int64], kinds: bytes) -> list[Any]:
-    """Returns the parts and an empty string; after an error empty parts and its text.
+def _fetch_here(handle: NDArray[np.int64], step: NDArray[np.int64], names: bytes) -> list[Any]:
+    """Returns the parts by their names, and an empty string; after an error, empty parts, its text.
 
     As an exception the text would lose its class and gain a traceback of thirty lines.
     """
+    parts = [part.split(":") for part in names.decode().split(",")]
     try:
         with host_calls.running:
-            return [*host_calls.find(int(handle)).fetch(int(step)), ""]
+            fetched = host_calls.find(int(handle)).fetch(int(step))
+        return [*(fetched[name] for name, _ in parts), ""]
     except (TfrdsError, LookupError, OSError, MemoryError) as error:
-        return [*(_EMPTY[kind] for kind in kinds.decode().split(",")), str(error)]
+        return [*(_EMPTY[dtype] for _, dtype in parts), str(error)]
 
 
 _EMPTY = {
-    "uint8": np.zeros((0, 0, 0, 0), np.uint8),
+    "uint8": np.zeros(0, np.uint8),
     "int32": np.zeros(0, np.int32),
+    "float32": np.zeros(0, np.float32),
     "string": np.zeros(0, object),
 }
 
 
-def _types(kinds: list[str]) -> list[tf.DType]:
-    return [tf.dtypes.as_dtype(kind) for kind in kinds]
+def _decode(parts: dict[str, tf.Tensor], spec: PipelineSpec) -> dict[str, tf.Tensor]:
+    """Returns the parts with one image, uint8, or float32 where it was resized."""
+    parts = dict(parts)
+    image = spec.example(parts["images"], parts.pop("instructions"))
+    return {**parts, "images": tf.ensure_shape(image, spec.example.output_shape)}
 
 
-def _decode(data: tf.Tensor, ratio: tf.Tensor, spec: PipelineSpec) -> tf.Tensor:
-    """Returns one image, uint8, or float32 where it was resized."""
-    channels = spec.image_shape[2]
-    if spec.resize is None:
-        return tf.ensure_shape(decode_encoded(data, channels), spec.image_shape)
-    if not spec.resize.may_decode_smaller:
-        return spec.resize(decode_encoded(data, channels))
-    return spec.resize(decode_smaller(data, channels, ratio))
-
-
-def _values(parts: tuple[tf.Tensor, ...], spec: PipelineSpec) -> Any:
-    images, labels, *names = parts
-    if spec.resize and images.dtype == tf.uint8:
-        images = spec.resize(images)  # raw; others were resized as they were decoded
+def _values(parts: dict[str, tf.Tensor], spec: PipelineSpec) -> Any:
+    images = spec.batch_resize(parts["images"]) if spec.batch_resize else parts["images"]
     is_one_shape = spec.batch_size is not None or images.shape.is_fully_defined()
-    return _named((*spec.values(images, labels, is_one_shape=is_one_shape), *names), spec)
-
-
-def _named(parts: tuple[tf.Tensor, ...], spec: PipelineSpec) -> Any:
+    images, labels = spec.augmentation(
+        images, parts["labels"], parts.get("parameters"), spec.values, is_one_shape=is_one_shape
+    )
     if spec.supervised:
-        return parts[0], parts[1]
-    names = [spec.image_key, spec.label_key, *(["key"] if spec.with_key else [])]
-    names += ["tfds_id"] if spec.with_tfds_id else []
-    return dict(zip(names, parts, strict=True))
+        return images, labels
+    names = {name: parts[name] for name in ("key", "tfds_id") if name in parts}
+    return {spec.image_key: images, spec.label_key: labels, **names}
 
 
 def _options(given: tf.data.Options | None) -> tf.data.Options:

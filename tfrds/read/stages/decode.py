@@ -8,6 +8,7 @@ Source:  tf.io.decode_jpeg, whose kernel looks at the first bytes and decodes PN
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
@@ -39,6 +40,50 @@ def decode_smaller(data: tf.Tensor, channels: int, ratio: tf.Tensor) -> tf.Tenso
     return tf.switch_case(ratio // 2 - ratio // 8, [at(1), at(2), at(4), at(8)])
 
 
-def decode_raw(data: tf.Tensor, shape: tuple[int, int, int]) -> tf.Tensor:
+def decode_box(
+    data: tf.Tensor,
+    channels: int,
+    box: tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor],
+    is_jpeg: tf.Tensor,
+    ratio: tf.Tensor | None = None,
+) -> tf.Tensor:
+    """Returns uint8 [height, width, channels]: a box of the decoded image, the same pixels.
+
+    Of a JPEG only what the box needs is decoded.
+
+    Args:
+      data: string [].
+      channels: of the image.
+      box: (top, left, height, width), each int32 [], inside the image as it is decoded.
+      is_jpeg: bool []; else a PNG.
+      ratio: as in `decode_smaller`; None: 1.
+    """
+    top, left, height, width = box
+    # Colours of fewer pixels than brightness are smoothed from both sides, which at the edges of a
+    # crop is not done: with one column more on each side its pixels are those of the whole image.
+    before = tf.minimum(left, 1)
+
+    def at(factor: int) -> Callable[[], tf.Tensor]:
+        def decode() -> tf.Tensor:
+            image_width = -(-tf.io.extract_jpeg_shape(data)[1] // factor)
+            after = tf.minimum(image_width - left - width, 1)
+            window = [top, left - before, height, before + width + after]
+            decoded = tf.io.decode_and_crop_jpeg(
+                data, window, channels=channels, ratio=factor, dct_method="INTEGER_ACCURATE"
+            )
+            return decoded[:, before : before + width]
+
+        return decode
+
+    def whole() -> tf.Tensor:
+        return decode_encoded(data, channels)[top : top + height, left : left + width]
+
+    if ratio is None:
+        return tf.cond(is_jpeg, at(1), whole)
+    branch = tf.where(is_jpeg, ratio // 2 - ratio // 8 + 1, 0)
+    return tf.switch_case(branch, [whole, at(1), at(2), at(4), at(8)])
+
+
+def decode_raw(data: tf.Tensor, shape: tuple[Any, Any, int]) -> tf.Tensor:
     """Returns uint8 `shape` from its pixels in row order."""
     return tf.reshape(tf.io.decode_raw(data, tf.uint8), shape)

@@ -8,6 +8,7 @@ Source:  tf.image.resize. Bilinear without antialiasing is Keras's and TensorFlo
 """
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -36,18 +37,18 @@ class Resize:
         return self.interpolation != "bilinear"
 
     def decode_ratios(
-        self, heights: NDArray[np.uint32], widths: NDArray[np.uint32], is_jpeg: NDArray[np.bool_]
-    ) -> NDArray[np.int32]:
+        self, heights: NDArray[Any], widths: NDArray[Any], is_jpeg: NDArray[np.bool_]
+    ) -> NDArray[np.int64]:
         """Returns 1, 2, 4 or 8 for each image: by how much it may be decoded smaller.
 
         The largest that keeps both sides at or above the target: faster than decoding whole, and
         closer to a resize of the whole image than a larger step of the small resize would be.
         """
         if not self.may_decode_smaller:
-            return np.ones(len(heights), np.int32)
+            return np.ones(len(heights), np.int64)
         larger = np.maximum if self.resize == "pad" else np.minimum
         factors = larger(heights / self.image_size[0], widths / self.image_size[1])
-        powers = np.clip(np.floor(np.log2(np.maximum(factors, 1))), 0, 3).astype(np.int32)
+        powers = np.clip(np.floor(np.log2(np.maximum(factors, 1))), 0, 3).astype(np.int64)
         return np.where(is_jpeg, 1 << powers, 1)
 
     def __call__(self, images: tf.Tensor) -> tf.Tensor:
