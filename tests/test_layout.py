@@ -38,7 +38,9 @@ WITHOUT_TENSORFLOW = (
     "tfrds.geometry",
     "tfrds.data_dirs",
     "tfrds.read.order",
+    "tfrds.read.buffers",
     "tfrds.read.fetch",
+    "tfrds.read.randomness",
     "tfrds.read.mapped",
     "tfrds.read.file_status",
 )

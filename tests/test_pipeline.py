@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from datasets import NUM_TEST, NUM_TRAIN, resized_by_stage, run_script, values
 
-from tfrds.read import pipeline
+from tfrds.read import fetch, pipeline
 from tfrds.read.order import permutation
 
 ORDER_SCRIPT = """
@@ -251,3 +251,18 @@ def test_a_damaged_image_is_an_error(copy):
         file.write(bytes(8))
     with pytest.raises(tf.errors.InvalidArgumentError):
         list(copy.load(batch_size=4))
+
+
+def test_batches_that_are_kept_are_never_written_again(raw, monkeypatch):
+    monkeypatch.setattr(fetch, "_GATHER_BYTES", 0)  # as for large images
+    dataset = raw.load(batch_size=7, dtype="uint8", with_key=True, shuffle=True)
+    kept = [batch for _ in range(4) for batch in dataset]
+    arrays = [batch["image"].numpy() for batch in kept]
+    keys = [batch["key"].numpy() for batch in kept]
+    del kept
+    for _ in range(3):
+        for _ in dataset:
+            pass
+    for images, names in zip(arrays, keys, strict=True):
+        for image, key in zip(images, names, strict=True):
+            np.testing.assert_array_equal(image, raw.pixels[key.decode()])

@@ -15,11 +15,8 @@ from tfrds.disk.index import JPEG, Rows, open_index
 from tfrds.disk.keys import Keys, open_keys
 from tfrds.disk.records import HEADER_BYTES
 from tfrds.errors import DatasetError
+from tfrds.read.buffers import BufferPool
 from tfrds.read.mapped import map_files
-
-# TensorFlow takes a numpy array without a copy when it starts at a multiple of this
-# (EIGEN_MAX_ALIGN_BYTES).
-_ALIGNMENT = 64
 
 # Below this many bytes an image, one gather of numpy is faster than a copy for each image, although
 # TensorFlow copies its result once more to align it.
@@ -97,6 +94,7 @@ class SplitReader:
         self._shard_starts = np.array(starts, np.int64)
         self._split_starts = np.array(split_starts, np.int64)
         self._files = map_files(files)
+        self._buffers = BufferPool()
         self._turn = 0
         self.is_raw = record.content["image"]["encoding"] == "raw"
         self._shape = tuple(side or 0 for side in record.image_shape)
@@ -187,7 +185,7 @@ class SplitReader:
         size = int(np.prod(self._shape))
         if size < _GATHER_BYTES and self._images is not None:
             return self._images[starts].view(np.uint8).reshape(-1, *self._shape)
-        pixels, data = _aligned(len(starts), size), self._files.data
+        pixels, data = self._buffers.take(len(starts) * size).reshape(-1, size), self._files.data
         for row, start in zip(pixels, starts.tolist(), strict=True):
             row[:] = data[start : start + size]
         return pixels.reshape(-1, *self._shape)
@@ -204,7 +202,7 @@ class SplitReader:
                 for image, (top, left, box_height, box_width) in zip(images, boxes, strict=True)
             ]
         shape = (*cut.size, channels)
-        ground = _aligned(len(starts), int(np.prod(shape))).reshape(-1, *shape)
+        ground = self._buffers.take(len(starts) * int(np.prod(shape))).reshape(-1, *shape)
         tops, lefts = cut.boxes[:, 0], cut.boxes[:, 1]
         if (
             (tops < 0) | (lefts < 0) | (tops + shape[0] > height) | (lefts + shape[1] > width)
@@ -254,16 +252,6 @@ class SplitReader:
                 "file of "
                 f"{int(sizes[position]):,}. Copy or build the dataset again."
             )
-
-
-def _aligned(count: int, size: int) -> NDArray[np.uint8]:
-    """Returns uint8 [count, size], not initialised, at an address that TensorFlow takes as it is.
-
-    A fresh array each time: a pool of used ones, found by their reference counts, was far slower.
-    """
-    memory = np.empty(count * size + _ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % _ALIGNMENT
-    return memory[start : start + count * size].reshape(count, size)
 
 
 def _windows(data: NDArray[np.uint8], size: int) -> NDArray[np.void]:
