@@ -9,7 +9,10 @@ from datasets import NUM_TRAIN, values
 
 import tfrds
 from tfrds.errors import ConfigError
-from tfrds.read.order import permutation
+
+
+def permutation(seed, epoch):
+    return np.random.RandomState([seed, 0, epoch]).permutation(50)
 
 
 def keys(dataset):
@@ -160,7 +163,7 @@ def test_shuffle_seed_is_the_permutations_seed(raw, train_keys):
     for seed in (dict(read_config=tfds.ReadConfig(shuffle_seed=6)), dict(seed=6)):
         dataset = raw.load(shuffle_files=True, with_key=True, **seed)
         for epoch in range(2):
-            assert keys(dataset) == [train_keys[row] for row in permutation(50, 6, epoch)]
+            assert keys(dataset) == [train_keys[row] for row in permutation(6, epoch)]
 
 
 def test_two_seeds_that_differ_are_refused(raw):
@@ -172,7 +175,7 @@ def test_two_seeds_that_differ_are_refused(raw):
 def test_without_reshuffle_every_epoch_has_the_same_order(raw, train_keys):
     config = tfds.ReadConfig(shuffle_seed=6, shuffle_reshuffle_each_iteration=False)
     dataset = raw.load(shuffle_files=True, with_key=True, read_config=config)
-    expected = [train_keys[row] for row in permutation(50, 6, 0)]
+    expected = [train_keys[row] for row in permutation(6, 0)]
     assert [keys(dataset), keys(dataset)] == [expected, expected]
 
 
@@ -270,7 +273,7 @@ def test_decoders_of_unusual_options_are_refused(raw):
         (dict(image_size=0), r"image_size: expected \(height, width\).* got 0"),
         (dict(image_size=(8, 8, 3)), r"image_size: .* got \(8, 8, 3\)"),
         (dict(resize="fit"), "resize: expected one of .* got 'fit'"),
-        (dict(shuffle="yes"), "shuffle: expected True or False, got 'yes'"),
+        (dict(shuffle="yes"), "shuffle: expected True, False .* got 'yes'"),
         (dict(seed=-1), "seed: expected an integer from 0 .* got -1"),
         (dict(seed=2**63), "seed: expected an integer from 0 .* got 9223372036854775808"),
         (dict(drop_remainder=1), "drop_remainder: expected True or False, got 1"),

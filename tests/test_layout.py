@@ -40,7 +40,9 @@ WITHOUT_TENSORFLOW = (
     "tfrds.read.order",
     "tfrds.read.buffers",
     "tfrds.read.fetch",
+    "tfrds.read.permutation",
     "tfrds.read.randomness",
+    "tfrds.read.steps",
     "tfrds.read.mapped",
     "tfrds.read.file_status",
 )

@@ -143,6 +143,7 @@ def test_every_field_of_read_config_is_honoured_or_served_by_tfds(field):
     served = tfds_compat.reason_for_tfds_reader(None, config)
     honoured = {
         "options",
+        "input_context",
         "try_autocache",
         "add_tfds_id",
         "shuffle_seed",

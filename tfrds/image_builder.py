@@ -202,8 +202,8 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
           shuffle_files: a new permutation of the whole split each epoch.
           decoders: served by TFDS's own reader.
           read_config: `options`, `add_tfds_id`, `shuffle_seed`, `shuffle_reshuffle_each_iteration`,
-            `skip_prefetch` and `num_parallel_calls_for_decode` are honoured; with other fields
-            TFDS's own reader serves.
+            `input_context`, `skip_prefetch` and `num_parallel_calls_for_decode` are honoured; with
+            other fields TFDS's own reader serves.
           as_supervised: tuples that go into Keras `fit`.
           **read_options: the fields of `tfrds.ReadOptions`.
 
@@ -311,15 +311,16 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
     ) -> Any:
         # Reading is where TensorFlow is needed; building, and asking for the info, is done without
         # it.
-        from tfrds.read.datasets import Request, choose_seed, read_split
+        from tfrds.read.datasets import Request, choose_seed, choose_worker, read_split
 
         self.assert_is_not_blocked()
         request = Request(
             batch_size=batch_size,
             supervised=as_supervised,
-            shuffle=shuffle_files if options.shuffle is None else options.shuffle,
+            shuffle=bool(shuffle_files if options.shuffle is None else options.shuffle),
             seed=choose_seed(options.seed, read_config.shuffle_seed),
             reshuffle=read_config.shuffle_reshuffle_each_iteration is not False,
+            worker=choose_worker(options.worker, read_config.input_context),
             with_tfds_id=read_config.add_tfds_id,
             prefetch=not read_config.skip_prefetch,
             decode_calls=max(read_config.num_parallel_calls_for_decode or 0, 0) or None,

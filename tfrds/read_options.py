@@ -15,6 +15,7 @@ from tfrds.checks import (
     check_bool,
     check_choice,
     check_int,
+    is_int,
     parse_dtype,
     parse_image_size,
     parse_normalize,
@@ -42,8 +43,10 @@ class ReadKeywords(TypedDict, total=False):
     label_mode: Literal["one_hot", "int", "binary"]
     label_smoothing: float
     augment: Any
-    shuffle: bool | None
+    shuffle: bool | Literal["blocks"] | None
     seed: int | None
+    start: tuple[int, int]
+    worker: tuple[int, int] | None
     drop_remainder: bool
     with_key: bool
 
@@ -71,8 +74,18 @@ class ReadOptions:
         labels), in the order they are applied. They see batches of pixels of 0..255 and labels by
         `label_mode`; `value_range`, `normalize` and `dtype` come after them. At most one of them
         crops, and comes first.
-      shuffle: a new permutation of the whole split each epoch. None: as `shuffle_files`.
-      seed: of the permutation, 0..2^63 - 1. None: `read_config.shuffle_seed`, else drawn anew.
+      shuffle: a new permutation of the whole split each epoch. "blocks": of blocks of neighbours,
+        whose examples are mixed within a window of some 256 MiB: for data larger than memory on
+        slow disks, which are then read in long stretches. None: as `shuffle_files`.
+      seed: of the permutation and of augmentation, 0..2^63 - 1. None: `read_config.shuffle_seed`,
+        else drawn anew.
+      start: (epoch, step), counted from 0: the first iterator yields the rest of that epoch from
+        this batch on, and those after it the next epochs. Needs no state but the same seed.
+      worker: (index, count): read one share of the split; those of all workers are disjoint and
+        complete, with the same number of steps. `batch_size` is each worker's. A step of all
+        workers is a stretch of the one order, so a run goes on with another count. Where the last
+        step has fewer examples than there are workers, some from the epoch's front fill it up,
+        unless `drop_remainder`. None: `read_config.input_context`, else all.
       drop_remainder: leave out the last batch of an epoch where it is smaller than `batch_size`.
       with_key: add the feature "key", the string that names the source file of each example.
     """
@@ -86,8 +99,10 @@ class ReadOptions:
     label_mode: Literal["one_hot", "int", "binary"] = "one_hot"
     label_smoothing: float = 0.0
     augment: Any = ()
-    shuffle: bool | None = None
+    shuffle: bool | Literal["blocks"] | None = None
     seed: int | None = None
+    start: tuple[int, int] = (0, 0)
+    worker: tuple[int, int] | None = None
     drop_remainder: bool = False
     with_key: bool = False
 
@@ -103,10 +118,18 @@ class ReadOptions:
             self._check_no_arithmetic()
         self._check_labels()
         object.__setattr__(self, "augment", _parse_augment(self.augment))
-        if self.shuffle is not None:
-            check_bool("shuffle", self.shuffle)
+        if self.shuffle not in (None, "blocks") and not isinstance(self.shuffle, bool):
+            raise ConfigError(f'shuffle: expected True, False or "blocks", got {self.shuffle!r}.')
         if self.seed is not None:
             check_int("seed", self.seed, 0, 2**63 - 1)
+        object.__setattr__(self, "start", _parse_pair("start", "(epoch, step)", self.start))
+        if self.worker is not None:
+            worker = _parse_pair("worker", "(index, count)", self.worker)
+            if worker[0] >= worker[1]:
+                raise ConfigError(
+                    f"worker: expected (index, count) with index from 0 to count - 1, got {worker}."
+                )
+            object.__setattr__(self, "worker", worker)
         check_bool("drop_remainder", self.drop_remainder)
         check_bool("with_key", self.with_key)
 
@@ -193,3 +216,12 @@ def _parse_augment(stages: Any) -> tuple[Any, ...]:
             f"{stages!r}."
         )
     return tuple(stages)
+
+
+def _parse_pair(field: str, names: str, value: Any) -> tuple[int, int]:
+    is_pair = isinstance(value, list | tuple) and len(value) == 2 and all(map(is_int, value))
+    if not is_pair or min(value) < 0 or max(value) > 2**31 - 1:
+        raise ConfigError(
+            f"{field}: expected {names}, two integers from 0 to {2**31 - 1:,}, got {value!r}."
+        )
+    return int(value[0]), int(value[1])

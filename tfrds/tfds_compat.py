@@ -38,6 +38,7 @@ _MAX_FEATURES_BYTES = 2**20
 _HONOURED = frozenset(
     (
         "options",
+        "input_context",
         "try_autocache",
         "add_tfds_id",
         "shuffle_seed",

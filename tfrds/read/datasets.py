@@ -16,11 +16,13 @@ from tfrds.read.augmentation import parse_augmentation
 from tfrds.read.example import ExampleStage
 from tfrds.read.fetch import SplitReader
 from tfrds.read.order import Order
+from tfrds.read.permutation import block_sizes
 from tfrds.read.pipeline import PipelineSpec, make_dataset
 from tfrds.read.stages.resize import Resize
 from tfrds.read.stages.stage import CropStage
 from tfrds.read.stages.values import Values
 from tfrds.read.statistics import dataset_statistics
+from tfrds.read.steps import Steps
 from tfrds.read_options import ReadOptions
 from tfrds.spec import background_values
 
@@ -33,8 +35,9 @@ class Request:
       batch_size: examples a batch; None: single examples; -1: all, as tensors.
       supervised: (image, label) instead of a dict.
       shuffle: a permutation.
-      seed: of the permutation.
+      seed: of the permutation and of augmentation.
       reshuffle: another permutation each epoch.
+      worker: (index, count): which share of the split is read.
       with_tfds_id: add the feature "tfds_id".
       prefetch: finish the next batch while the current one is used.
       decode_calls: parallel decodes; None: by the processors.
@@ -47,6 +50,7 @@ class Request:
     shuffle: bool
     seed: int
     reshuffle: bool
+    worker: tuple[int, int]
     with_tfds_id: bool
     prefetch: bool
     decode_calls: int | None
@@ -74,6 +78,7 @@ def read_split(
         [(reader.first_row(split) + first, count) for split, first, count in stretches],
         seed=request.seed if request.shuffle else None,
         reshuffle=request.reshuffle,
+        blocks=block_sizes(_mean_bytes(record)) if request.options.shuffle == "blocks" else None,
     )
     is_whole = request.batch_size == -1
     dataset = make_dataset(reader, order, _spec(record, order, request))
@@ -84,13 +89,13 @@ def _spec(record: BuildRecord, order: Order, request: Request) -> PipelineSpec:
     options = request.options
     is_raw = record.content["image"]["encoding"] == "raw"
     stored = _stored_shape(record)
-    batch_size = order.num_examples if request.batch_size == -1 else request.batch_size
+    steps = _steps(order.num_examples, request)
     augmentation = parse_augmentation(
         options.augment,
         seed=request.seed,
         channels=stored[2],
         label_mode=options.label_mode,
-        batch_size=batch_size,
+        batch_size=steps.batch_size,
     )
     crop = augmentation.crop
     resize = _resize_to_crop(record, options, crop) if crop else None
@@ -98,8 +103,8 @@ def _spec(record: BuildRecord, order: Order, request: Request) -> PipelineSpec:
     # Where nothing is done for each image, whole batches of raw ones are resized at once.
     is_batch_resized = is_raw and crop is None
     spec = PipelineSpec(
-        batch_size=batch_size,
-        drop_remainder=options.drop_remainder,
+        steps=steps,
+        start=_checked_start(options, steps, record.name),
         example=ExampleStage(
             is_raw=is_raw,
             image_shape=stored,
@@ -118,12 +123,44 @@ def _spec(record: BuildRecord, order: Order, request: Request) -> PipelineSpec:
         decode_calls=request.decode_calls,
         options=request.tf_options,
     )
-    if batch_size and None in spec.output_shape:
+    if steps.batch_size and None in spec.output_shape:
         raise ConfigError(
-            f"batch_size: the images of {record.name} have several sizes, so {batch_size} of them "
-            "make no batch. Pass image_size=(height, width), or build the dataset with it."
+            f"batch_size: the images of {record.name} have several sizes, so {steps.batch_size} of "
+            "them make no batch. Pass image_size=(height, width), or build the dataset with it."
         )
     return spec
+
+
+def _steps(num_examples: int, request: Request) -> Steps:
+    share = max(-(-num_examples // request.worker[1]), 1)
+    batch_size = share if request.batch_size == -1 else request.batch_size
+    if batch_size and not request.options.drop_remainder:
+        # tf.data makes room for as many examples as it is told.
+        batch_size = min(batch_size, share)
+    return Steps(
+        num_examples=num_examples,
+        batch_size=batch_size,
+        drop_remainder=request.options.drop_remainder,
+        worker=request.worker,
+    )
+
+
+def _checked_start(options: ReadOptions, steps: Steps, name: str) -> tuple[int, int]:
+    epoch, step = options.start
+    if step > max(steps.num_steps - 1, 0):
+        raise ConfigError(
+            f"start: an epoch of {name} has {steps.num_steps:,} steps here, so the last one is "
+            f"{max(steps.num_steps - 1, 0):,}, got (epoch, step) = {options.start}. Begin the "
+            f"next epoch, ({epoch + 1}, 0), or check batch_size."
+        )
+    return epoch, step
+
+
+def _mean_bytes(record: BuildRecord) -> float:
+    """Returns bytes of a record, over all splits: the order must not depend on what is read."""
+    shards = [shard for split in record.splits for shard in record.shards(split)]
+    num_bytes = sum(size for _, size, _ in shards)
+    return max(num_bytes / max(sum(records for _, _, records in shards), 1), 1.0)
 
 
 def _is_resized_while_reading(record: BuildRecord) -> bool:
@@ -235,3 +272,24 @@ def choose_seed(seed: int | None, shuffle_seed: int | None) -> int:
             f"seed: got {seed}, and read_config.shuffle_seed={shuffle_seed}. Pass one of them."
         )
     return int(given[0]) if given else secrets.randbits(63)
+
+
+def choose_worker(worker: tuple[int, int] | None, input_context: Any) -> tuple[int, int]:
+    """Returns (index, count) of the share that is read; (0, 1), all, where none is given.
+
+    Args:
+      worker: our read option.
+      input_context: TFDS's, of `read_config`: a `tf.distribute.InputContext`.
+
+    Raises:
+      ConfigError: both are given and differ.
+    """
+    if input_context is None:
+        return worker or (0, 1)
+    index, count = input_context.input_pipeline_id, input_context.num_input_pipelines
+    if worker not in (None, (index, count)):
+        raise ConfigError(
+            f"worker: got {worker}, and read_config.input_context of ({index}, {count}). Pass one "
+            "of them."
+        )
+    return int(index), int(count)

@@ -1,7 +1,7 @@
 """Which example comes when: the permutation of each epoch, as a function of seed and epoch alone.
 
-Gets the ranges of rows that a split expression selects, gives the rows of any stretch of any epoch;
-`fetch.py` reads them. There is no shuffle buffer and no state to save.
+Gets the ranges of rows that a split expression selects, gives the rows at any positions of any
+epoch; `fetch.py` reads them. There is no shuffle buffer and no state to save.
 """
 
 import threading
@@ -11,19 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from tfrds.read.permutation import BlockPermutation, FullPermutation, Permutation
+
 # Two iterators may stand on both sides of an epoch's end; more permutations would only take memory.
 _KEPT_EPOCHS = 2
-
-
-def permutation(count: int, seed: int, epoch: int) -> NDArray[np.int64]:
-    """Returns int64 [count], a permutation of 0..count-1, the same on every machine and version.
-
-    Source: numpy's RandomState, whose stream is frozen by numpy's compatibility policy (NEP 19).
-    TensorFlow's `index_shuffle` leaves neighbours correlated, and numpy's newer Generator may
-    change.
-    """
-    state = np.random.RandomState([seed & 0xFFFFFFFF, seed >> 32, epoch])
-    return state.permutation(count).astype(np.int64, copy=False)
 
 
 class Order:
@@ -34,26 +25,32 @@ class Order:
         rows may repeat.
       seed: 0..2^63 - 1, or None to read in the order of the ranges.
       reshuffle: whether each epoch has another permutation.
+      blocks: (block, window) of a `BlockPermutation`; None: all examples are mixed.
     """
 
     def __init__(
-        self, ranges: Sequence[tuple[int, int]], *, seed: int | None, reshuffle: bool = True
+        self,
+        ranges: Sequence[tuple[int, int]],
+        *,
+        seed: int | None,
+        reshuffle: bool = True,
+        blocks: tuple[int, int] | None = None,
     ) -> None:
         counts = np.array([count for _, count in ranges], np.int64)
         self._firsts = np.array([first for first, _ in ranges], np.int64)
         self._starts = np.cumsum(counts) - counts
         self._seed = seed
         self._reshuffle = reshuffle
-        self._permutations: OrderedDict[int, NDArray[np.int64]] = OrderedDict()
+        self._blocks = blocks
+        self._permutations: OrderedDict[int, Permutation] = OrderedDict()
         self._lock = threading.Lock()
         self.num_examples = int(counts.sum())
 
-    def rows(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
-        """Returns int64 [stop - start], the rows at these positions of the epoch."""
-        if self._seed is None:
-            positions: NDArray[np.int64] = np.arange(start, stop)
-        else:
-            positions = self._permutation(self._seed, epoch if self._reshuffle else 0)[start:stop]
+    def rows(self, epoch: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns int64 [n], the rows at these positions of the epoch."""
+        if self._seed is not None:
+            shuffled = self._permutation(self._seed, epoch if self._reshuffle else 0)
+            positions = shuffled.at(positions)
         # Where each stretch lies in the index, less where it lies in the epoch.
         shifts = self._firsts - self._starts
         if len(shifts) == 1:
@@ -62,15 +59,21 @@ class Order:
         stretch = np.searchsorted(self._starts, positions, side="right") - 1
         return np.add(positions, shifts[stretch])
 
-    def _permutation(self, seed: int, epoch: int) -> NDArray[np.int64]:
+    def _permutation(self, seed: int, epoch: int) -> Permutation:
         # Fetches of one epoch run in several threads: the first makes the permutation, the others
         # wait for it.
         with self._lock:
             if epoch not in self._permutations:
-                self._permutations[epoch] = permutation(self.num_examples, seed, epoch)
+                self._permutations[epoch] = self._make(seed, epoch)
                 while len(self._permutations) > _KEPT_EPOCHS:
                     self._permutations.popitem(last=False)
             return self._permutations[epoch]
+
+    def _make(self, seed: int, epoch: int) -> Permutation:
+        if self._blocks is None:
+            return FullPermutation(self.num_examples, seed, epoch)
+        block, window = self._blocks
+        return BlockPermutation(self.num_examples, seed, epoch, block=block, window=window)
 
 
 class EpochState:
@@ -78,10 +81,14 @@ class EpochState:
 
     Keras makes iterators as it likes, so an iterator is no epoch: the callback sets the epoch, and
     without it each iterator that yields its first batch counts as one.
+
+    Args:
+      epoch: of the first iterator.
+      step: likewise.
     """
 
-    def __init__(self) -> None:
-        self._next = (0, 0)
+    def __init__(self, epoch: int = 0, step: int = 0) -> None:
+        self._next = (epoch, step)
         self._lock = threading.Lock()
 
     def set(self, epoch: int, step: int = 0) -> None:

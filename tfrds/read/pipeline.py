@@ -23,6 +23,7 @@ from tfrds.read.fetch import Batch, Cut, SplitReader
 from tfrds.read.order import EpochState, Order
 from tfrds.read.stages.resize import Resize
 from tfrds.read.stages.values import Values
+from tfrds.read.steps import FETCHED_TOGETHER, Steps
 
 # Two fetches hide each other's waits; more only compete for memory bandwidth, and hold a batch
 # each.
@@ -34,18 +35,14 @@ _DECODES_PER_CPU = 2
 # One finished batch waits for the model; a second one costs its memory and gained nothing.
 _PREFETCHED = 1
 
-# Without a batch size, examples are still fetched together: a call from the graph costs as much as
-# 50 small images.
-_UNBATCHED = 64
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PipelineSpec:
     """What a pipeline yields.
 
     Attributes:
-      batch_size: examples a batch; None: single examples.
-      drop_remainder: leave out an epoch's last batch where it is smaller.
+      steps: which positions of an epoch each batch covers.
+      start: (epoch, step) of the first iterator.
       example: what is done for each image before it is in a batch.
       batch_resize: of whole batches of raw images, where nothing is done for each; else None.
       augmentation: random stages.
@@ -59,8 +56,8 @@ class PipelineSpec:
       options: the user's own, applied last.
     """
 
-    batch_size: int | None
-    drop_remainder: bool = False
+    steps: Steps
+    start: tuple[int, int] = (0, 0)
     example: ExampleStage
     batch_resize: Resize | None
     augmentation: Augmentation
@@ -91,19 +88,10 @@ class Pipeline:
     """
 
     def __init__(self, reader: SplitReader, order: Order, spec: PipelineSpec) -> None:
-        self.epochs = EpochState()
+        self.epochs = EpochState(*spec.start)
         self._reader = reader
         self._order = order
         self._spec = spec
-        batch_size = spec.batch_size or _UNBATCHED
-        # A batch never holds more than the split: tf.data makes room for as many as it is told.
-        self.batch_size = min(batch_size, max(order.num_examples, 1))
-        if spec.drop_remainder and spec.batch_size:
-            self.num_examples = order.num_examples // batch_size * batch_size
-        else:
-            self.num_examples = order.num_examples
-        self.num_steps = -(-self.num_examples // self.batch_size)
-        self.has_full_batches = self.num_examples % self.batch_size == 0
         if spec.with_key:
             reader.open_keys()
 
@@ -133,20 +121,20 @@ class Pipeline:
         Where the fetches are taken apart again, the last one may be smaller without harm, and their
         number is only known if all have the same shape.
         """
-        is_taken_apart = not self._spec.example.is_fetched_whole or self._spec.batch_size is None
-        return self.batch_size if is_taken_apart or self.has_full_batches else None
+        steps = self._spec.steps
+        is_taken_apart = not self._spec.example.is_fetched_whole or steps.batch_size is None
+        return steps.fetch_size if is_taken_apart or steps.has_full_batches else None
 
     def draw(self) -> NDArray[np.int64]:
-        """Returns the steps left of the next epoch, counted through all epochs."""
+        """Returns the fetches left of the next epoch: their steps, counted through all epochs."""
         epoch, first_step = self.epochs.take()
-        return np.arange(epoch * self.num_steps + first_step, (epoch + 1) * self.num_steps)
+        return epoch * self._spec.steps.num_steps + self._spec.steps.fetches(first_step)
 
     def fetch(self, global_step: int) -> dict[str, Any]:
-        """Returns the parts of one step, see `parts`, each for a batch of examples."""
-        epoch, step = divmod(global_step, self.num_steps)
-        start = step * self.batch_size
-        positions = np.arange(start, min(start + self.batch_size, self.num_examples))
-        rows = self._order.rows(epoch, start, start + len(positions))
+        """Returns the parts of one fetch, see `parts`, each for a batch of examples."""
+        epoch, step = divmod(global_step, self._spec.steps.num_steps)
+        positions = self._spec.steps.positions(step)
+        rows = self._order.rows(epoch, positions)
         fetched = self._fetch_images(epoch, positions, rows)
         if self._spec.with_key:
             fetched["key"] = _strings(self._reader.keys(rows))
@@ -218,16 +206,16 @@ def make_dataset(reader: SplitReader, order: Order, spec: PipelineSpec) -> tf.da
     if not tf.inside_function():
         host_calls.bind(root, int(handle))
     # The steps of an epoch become elements by `unbatch`, which knows their number from the shape.
-    dataset = root.map(_as_written(lambda _: _draw(handle, pipeline))).unbatch()
+    dataset = root.map(_as_written(lambda _: _draw(handle, spec.steps))).unbatch()
     add_images = _add_batches if spec.example.is_fetched_whole else _add_examples
     dataset = add_images(dataset, handle, pipeline, spec)
-    if not spec.batch_size:
+    if not spec.steps.batch_size:
         # The last fetch may be smaller than its shape says: `take` makes the number of examples
         # right again.
-        dataset = dataset.take(pipeline.num_examples)
+        dataset = dataset.take(spec.steps.num_steps)
     if spec.prefetch:
-        dataset = dataset.prefetch(_PREFETCHED if spec.batch_size else _UNBATCHED)
-    if not pipeline.num_steps:
+        dataset = dataset.prefetch(_PREFETCHED if spec.steps.batch_size else FETCHED_TOGETHER)
+    if not spec.steps.num_steps:
         # `unbatch` takes a dimension of 0 for an unknown one.
         dataset = dataset.apply(tf.data.experimental.assert_cardinality(0))
     # Options come last: some datasets lose those that were set before them.
@@ -242,7 +230,7 @@ def _add_batches(
     # second one takes 6% of the speed at 28 x 28.
     fetch = _as_written(lambda step: _values(_fetch(handle, step, pipeline), spec))
     dataset = steps.map(fetch, num_parallel_calls=_FETCH_CALLS)
-    return dataset if spec.batch_size else dataset.unbatch()
+    return dataset if spec.steps.batch_size else dataset.unbatch()
 
 
 def _add_examples(
@@ -256,9 +244,9 @@ def _add_examples(
     # Decoding is where the time goes.
     calls = spec.decode_calls or available_cpus() * _DECODES_PER_CPU
     dataset = dataset.map(decode, num_parallel_calls=calls)
-    if not spec.batch_size:
+    if not spec.steps.batch_size:
         return dataset.map(values)
-    dataset = dataset.batch(pipeline.batch_size, drop_remainder=pipeline.has_full_batches)
+    dataset = dataset.batch(spec.steps.batch_size, drop_remainder=spec.steps.has_full_batches)
     return dataset.map(values, num_parallel_calls=_FETCH_CALLS)
 
 
@@ -271,12 +259,12 @@ def _as_written(function: Callable[..., Any]) -> Callable[..., Any]:
     return tf.autograph.experimental.do_not_convert(function)  # type: ignore[no-any-return]
 
 
-def _draw(handle: np.int64, pipeline: Pipeline) -> tf.Tensor:
-    steps = tf.numpy_function(_draw_here, [handle], tf.int64)
+def _draw(handle: np.int64, steps: Steps) -> tf.Tensor:
+    fetches = tf.numpy_function(_draw_here, [handle], tf.int64)
     # tf.data does not check this shape, and must not: an epoch that starts in its middle has fewer
-    # steps left.
-    steps.set_shape([pipeline.num_steps])
-    return steps
+    # fetches left.
+    fetches.set_shape([len(steps.fetches(0))])
+    return fetches
 
 
 def _fetch(handle: np.int64, step: tf.Tensor, pipeline: Pipeline) -> dict[str, tf.Tensor]:
@@ -329,7 +317,7 @@ def _decode(parts: dict[str, tf.Tensor], spec: PipelineSpec) -> dict[str, tf.Ten
 
 def _values(parts: dict[str, tf.Tensor], spec: PipelineSpec) -> Any:
     images = spec.batch_resize(parts["images"]) if spec.batch_resize else parts["images"]
-    is_one_shape = spec.batch_size is not None or images.shape.is_fully_defined()
+    is_one_shape = spec.steps.batch_size is not None or images.shape.is_fully_defined()
     images, labels = spec.augmentation(
         images, parts["labels"], parts.get("parameters"), spec.values, is_one_shape=is_one_shape
     )

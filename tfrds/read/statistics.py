@@ -99,7 +99,7 @@ def _measure(record: BuildRecord) -> Statistics:
     order = Order([(0, count)], seed=None)
     pixels, total, squares = 0, np.zeros(channels), np.zeros(channels)
     for start in range(0, count, _STEP):
-        batch = reader.fetch(order.rows(0, start, min(start + _STEP, count)))
+        batch = reader.fetch(order.rows(0, np.arange(start, min(start + _STEP, count))))
         for image in batch.images:
             decoded = decode_encoded(tf.constant(image), channels) if not reader.is_raw else image
             values = np.asarray(decoded, np.float64).reshape(-1, channels)
