@@ -37,6 +37,7 @@ def test_all_is_what_design_promises_and_sorted():
         "augment",
         "build",
         "builder",
+        "class_weight",
         "features",
         "keras",
         "load",

@@ -25,6 +25,7 @@ _MODULES = {
     "TfrdsWarning": "tfrds.errors",
     "build": "tfrds.no_code",
     "builder": "tfrds.by_name",
+    "class_weight": "tfrds.class_weights",
     "load": "tfrds.by_name",
 }
 _SUBMODULES = ("augment", "features", "keras", "sources")
@@ -42,6 +43,7 @@ __all__ = [
     "augment",
     "build",
     "builder",
+    "class_weight",
     "features",
     "keras",
     "load",
@@ -51,6 +53,7 @@ __all__ = [
 if TYPE_CHECKING:
     from tfrds import augment, features, keras, sources
     from tfrds.by_name import builder, load
+    from tfrds.class_weights import class_weight
     from tfrds.errors import (
         ConfigError,
         DatasetError,

@@ -321,6 +321,7 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
             seed=choose_seed(options.seed, read_config.shuffle_seed),
             reshuffle=read_config.shuffle_reshuffle_each_iteration is not False,
             worker=choose_worker(options.worker, read_config.input_context),
+            class_names=self.info.features[LABEL_KEY].names,
             with_tfds_id=read_config.add_tfds_id,
             prefetch=not read_config.skip_prefetch,
             decode_calls=max(read_config.num_parallel_calls_for_decode or 0, 0) or None,

@@ -45,6 +45,9 @@ class ReadKeywords(TypedDict, total=False):
     augment: Any
     shuffle: bool | Literal["blocks"] | None
     seed: int | None
+    select: Any
+    balance: Literal["classes"] | None
+    sample_weight: Any
     start: tuple[int, int]
     worker: tuple[int, int] | None
     drop_remainder: bool
@@ -79,6 +82,15 @@ class ReadOptions:
         slow disks, which are then read in long stretches. None: as `shuffle_files`.
       seed: of the permutation and of augmentation, 0..2^63 - 1. None: `read_config.shuffle_seed`,
         else drawn anew.
+      select: the examples that are read: a list of class names or numbers, or the same as
+        {"classes": [...]}; {"keys": [...]}; or a boolean array with one value for each example of
+        the split, in its order without shuffling. None: all.
+      balance: "classes": an epoch has equally many examples of each class that occurs, as many in
+        all as there are examples, those of small classes more than once; all examples of a class
+        are seen equally often in the course of epochs. Needs shuffling. None: each example once.
+      sample_weight: weights in the loss: a mapping from class names or numbers (others have 1), or
+        an array with a number for each example of the split. A third element beside (image, label),
+        or the feature "sample_weight", float32 [].
       start: (epoch, step), counted from 0: the first iterator yields the rest of that epoch from
         this batch on, and those after it the next epochs. Needs no state but the same seed.
       worker: (index, count): read one share of the split; those of all workers are disjoint and
@@ -101,6 +113,9 @@ class ReadOptions:
     augment: Any = ()
     shuffle: bool | Literal["blocks"] | None = None
     seed: int | None = None
+    select: Any = None
+    balance: Literal["classes"] | None = None
+    sample_weight: Any = None
     start: tuple[int, int] = (0, 0)
     worker: tuple[int, int] | None = None
     drop_remainder: bool = False
@@ -122,6 +137,8 @@ class ReadOptions:
             raise ConfigError(f'shuffle: expected True, False or "blocks", got {self.shuffle!r}.')
         if self.seed is not None:
             check_int("seed", self.seed, 0, 2**63 - 1)
+        if self.balance is not None:
+            check_choice("balance", self.balance, ("classes",))
         object.__setattr__(self, "start", _parse_pair("start", "(epoch, step)", self.start))
         if self.worker is not None:
             worker = _parse_pair("worker", "(index, count)", self.worker)
@@ -167,7 +184,7 @@ class ReadOptions:
         return [
             field.name
             for field in dataclasses.fields(self)
-            if getattr(self, field.name) != getattr(default, field.name)
+            if _differ(getattr(self, field.name), getattr(default, field.name))
         ]
 
 
@@ -225,3 +242,9 @@ def _parse_pair(field: str, names: str, value: Any) -> tuple[int, int]:
             f"{field}: expected {names}, two integers from 0 to {2**31 - 1:,}, got {value!r}."
         )
     return int(value[0]), int(value[1])
+
+
+def _differ(value: Any, default: Any) -> bool:
+    if default is None:
+        return value is not None
+    return bool(value != default)

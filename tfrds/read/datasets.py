@@ -9,6 +9,8 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tfrds.checks import check_int
 from tfrds.disk.build_record import BuildRecord
 from tfrds.errors import ConfigError
@@ -18,6 +20,7 @@ from tfrds.read.fetch import SplitReader
 from tfrds.read.order import Order
 from tfrds.read.permutation import block_sizes
 from tfrds.read.pipeline import PipelineSpec, make_dataset
+from tfrds.read.selection import class_groups, parse_sample_weight, select_examples
 from tfrds.read.stages.resize import Resize
 from tfrds.read.stages.stage import CropStage
 from tfrds.read.stages.values import Values
@@ -33,11 +36,12 @@ class Request:
 
     Attributes:
       batch_size: examples a batch; None: single examples; -1: all, as tensors.
-      supervised: (image, label) instead of a dict.
+      supervised: (image, label), or (image, label, weight), instead of a dict.
       shuffle: a permutation.
       seed: of the permutation and of augmentation.
       reshuffle: another permutation each epoch.
       worker: (index, count): which share of the split is read.
+      class_names: of the dataset.
       with_tfds_id: add the feature "tfds_id".
       prefetch: finish the next batch while the current one is used.
       decode_calls: parallel decodes; None: by the processors.
@@ -51,6 +55,7 @@ class Request:
     seed: int
     reshuffle: bool
     worker: tuple[int, int]
+    class_names: Sequence[str]
     with_tfds_id: bool
     prefetch: bool
     decode_calls: int | None
@@ -74,15 +79,68 @@ def read_split(
     """
     splits = list(dict.fromkeys(split for split, _, _ in stretches))
     reader = SplitReader(record, splits)
-    order = Order(
-        [(reader.first_row(split) + first, count) for split, first, count in stretches],
+    ranges = [(reader.first_row(split) + first, count) for split, first, count in stretches]
+    order = _order(record, reader, ranges, request)
+    spec = _spec(record, order, request)
+    if request.options.sample_weight is not None:
+        for stage in spec.augmentation.stages:
+            if getattr(stage, "is_mixing", False):
+                raise ConfigError(
+                    f"sample_weight: {type(stage).__name__} makes one example of two, which has no "
+                    "weight of its own. Leave one of them out."
+                )
+        num_examples = sum(count for _, count in ranges)
+        weights = parse_sample_weight(
+            request.options.sample_weight, num_examples, request.class_names
+        )
+        spec = dataclasses.replace(spec, weights=weights)
+    is_whole = request.batch_size == -1
+    dataset = make_dataset(reader, order, spec)
+    return dataset.get_single_element() if is_whole else dataset
+
+
+def _order(
+    record: BuildRecord,
+    reader: SplitReader,
+    ranges: Sequence[tuple[int, int]],
+    request: Request,
+) -> Order:
+    options = request.options
+    subset = groups = None
+    if options.select is not None or options.balance:
+        everything = Order(ranges, seed=None)
+        rows = everything.rows(0, np.arange(everything.num_examples))
+        labels = reader.labels(rows)
+
+        def keys() -> list[bytes]:
+            reader.open_keys()
+            return reader.keys(rows)
+
+        if options.select is not None:
+            subset = select_examples(options.select, labels, request.class_names, keys)
+            labels = labels[subset]
+        if options.balance:
+            if not request.shuffle:
+                raise ConfigError(
+                    'balance: "classes" takes examples in a random order, got shuffle=False. Pass '
+                    "shuffle=True."
+                )
+            members = class_groups(labels)
+            quota = max(len(labels) // len(members), 1)
+            groups = [(group, quota) for group in members]
+    if options.shuffle == "blocks" and groups:
+        raise ConfigError(
+            'shuffle: "blocks" cannot be honoured together with balance="classes", which takes '
+            "examples from everywhere. Pass shuffle=True."
+        )
+    return Order(
+        ranges,
         seed=request.seed if request.shuffle else None,
         reshuffle=request.reshuffle,
-        blocks=block_sizes(_mean_bytes(record)) if request.options.shuffle == "blocks" else None,
+        blocks=block_sizes(_mean_bytes(record)) if options.shuffle == "blocks" else None,
+        subset=subset,
+        groups=groups,
     )
-    is_whole = request.batch_size == -1
-    dataset = make_dataset(reader, order, _spec(record, order, request))
-    return dataset.get_single_element() if is_whole else dataset
 
 
 def _spec(record: BuildRecord, order: Order, request: Request) -> PipelineSpec:

@@ -149,6 +149,10 @@ class SplitReader:
             is_jpeg=entries["encoding"] == JPEG,
         )
 
+    def labels(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Returns int32 [n], the labels of `rows`, from the index alone."""
+        return np.ascontiguousarray(self._entries(rows)["label"])
+
     def keys(self, rows: NDArray[np.int64]) -> list[bytes]:
         """Returns the UTF-8 keys of `rows`; call `open_keys` before."""
         splits = np.searchsorted(self._split_starts, rows, side="right") - 1

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from tfrds.read.balance import BalancedPermutation
 from tfrds.read.permutation import BlockPermutation, FullPermutation, Permutation
 
 # Two iterators may stand on both sides of an epoch's end; more permutations would only take memory.
@@ -26,6 +27,9 @@ class Order:
       seed: 0..2^63 - 1, or None to read in the order of the ranges.
       reshuffle: whether each epoch has another permutation.
       blocks: (block, window) of a `BlockPermutation`; None: all examples are mixed.
+      subset: int64 [m], the examples that are read, by their places in the ranges; None: all.
+      groups: (examples, quota) of each group, places in `subset` or the ranges: an epoch takes that
+        many of each, see `BalancedPermutation`; needs a seed. None: each example once.
     """
 
     def __init__(
@@ -35,6 +39,8 @@ class Order:
         seed: int | None,
         reshuffle: bool = True,
         blocks: tuple[int, int] | None = None,
+        subset: NDArray[np.int64] | None = None,
+        groups: Sequence[tuple[NDArray[np.int64], int]] | None = None,
     ) -> None:
         counts = np.array([count for _, count in ranges], np.int64)
         self._firsts = np.array([first for first, _ in ranges], np.int64)
@@ -42,22 +48,34 @@ class Order:
         self._seed = seed
         self._reshuffle = reshuffle
         self._blocks = blocks
+        self._subset = subset
+        self._groups = groups
         self._permutations: OrderedDict[int, Permutation] = OrderedDict()
         self._lock = threading.Lock()
-        self.num_examples = int(counts.sum())
+        self.num_examples = int(counts.sum()) if subset is None else len(subset)
+        if groups is not None:
+            self.num_examples = sum(quota for _, quota in groups)
 
-    def rows(self, epoch: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns int64 [n], the rows at these positions of the epoch."""
+    def examples(self, epoch: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns int64 [n], the examples at these positions of the epoch, by places in ranges."""
         if self._seed is not None:
             shuffled = self._permutation(self._seed, epoch if self._reshuffle else 0)
             positions = shuffled.at(positions)
+        return positions if self._subset is None else self._subset[positions]
+
+    def rows(self, epoch: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns int64 [n], the rows at these positions of the epoch."""
+        return self.rows_of(self.examples(epoch, positions))
+
+    def rows_of(self, examples: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns int64 [n], the rows of these examples."""
         # Where each stretch lies in the index, less where it lies in the epoch.
         shifts = self._firsts - self._starts
         if len(shifts) == 1:
-            shifted: NDArray[np.int64] = positions + shifts
+            shifted: NDArray[np.int64] = examples + shifts
             return shifted
-        stretch = np.searchsorted(self._starts, positions, side="right") - 1
-        return np.add(positions, shifts[stretch])
+        stretch = np.searchsorted(self._starts, examples, side="right") - 1
+        return np.add(examples, shifts[stretch])
 
     def _permutation(self, seed: int, epoch: int) -> Permutation:
         # Fetches of one epoch run in several threads: the first makes the permutation, the others
@@ -70,6 +88,9 @@ class Order:
             return self._permutations[epoch]
 
     def _make(self, seed: int, epoch: int) -> Permutation:
+        if self._groups is not None:
+            examples, quotas = zip(*self._groups, strict=True)
+            return BalancedPermutation(examples, quotas, seed, epoch)
         if self._blocks is None:
             return FullPermutation(self.num_examples, seed, epoch)
         block, window = self._blocks

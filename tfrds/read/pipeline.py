@@ -21,6 +21,7 @@ from tfrds.read.augmentation import Augmentation
 from tfrds.read.example import INSTRUCTIONS, ExampleStage
 from tfrds.read.fetch import Batch, Cut, SplitReader
 from tfrds.read.order import EpochState, Order
+from tfrds.read.selection import SampleWeights
 from tfrds.read.stages.resize import Resize
 from tfrds.read.stages.values import Values
 from tfrds.read.steps import FETCHED_TOGETHER, Steps
@@ -48,9 +49,10 @@ class PipelineSpec:
       augmentation: random stages.
       values: of pixels and labels.
       image_key, label_key: names of the features.
+      weights: of examples, added as "sample_weight"; None: none.
       with_key: add the feature "key".
       with_tfds_id: add the feature "tfds_id".
-      supervised: yield (image, label) instead of a dict.
+      supervised: yield (image, label), or (image, label, weight), instead of a dict.
       prefetch: finish the next batch while the current one is used.
       decode_calls: parallel decodes; None: by the processors this process may use.
       options: the user's own, applied last.
@@ -64,6 +66,7 @@ class PipelineSpec:
     values: Values
     image_key: str
     label_key: str
+    weights: SampleWeights | None = None
     with_key: bool = False
     with_tfds_id: bool = False
     supervised: bool = False
@@ -108,6 +111,8 @@ class Pipeline:
         names["labels"] = tf.TensorSpec((), tf.int32)
         if spec.augmentation.num_parameters:
             names["parameters"] = tf.TensorSpec((spec.augmentation.num_parameters,), tf.float32)
+        if spec.weights:
+            names["sample_weight"] = tf.TensorSpec((), tf.float32)
         if spec.with_key:
             names["key"] = tf.TensorSpec((), tf.string)
         if spec.with_tfds_id:
@@ -134,8 +139,11 @@ class Pipeline:
         """Returns the parts of one fetch, see `parts`, each for a batch of examples."""
         epoch, step = divmod(global_step, self._spec.steps.num_steps)
         positions = self._spec.steps.positions(step)
-        rows = self._order.rows(epoch, positions)
+        examples = self._order.examples(epoch, positions)
+        rows = self._order.rows_of(examples)
         fetched = self._fetch_images(epoch, positions, rows)
+        if self._spec.weights:
+            fetched["sample_weight"] = self._spec.weights.of(examples, fetched["labels"])
         if self._spec.with_key:
             fetched["key"] = _strings(self._reader.keys(rows))
         if self._spec.with_tfds_id:
@@ -192,9 +200,9 @@ def make_dataset(reader: SplitReader, order: Order, spec: PipelineSpec) -> tf.da
     """Returns the dataset of one split expression.
 
     Element: dict of `image_key` float32 [batch, height, width, channels], 0..255, and `label_key`
-    float32 [batch, num_classes], one-hot; with "key" and "tfds_id" string [batch] where asked for;
-    without the batch dimension where `batch_size` is None; (image, label) where supervised. Its
-    cardinality is known.
+    float32 [batch, num_classes], one-hot; with "sample_weight" float32 [batch], "key" and "tfds_id"
+    string [batch] where asked for; without the batch dimension where there is no batch size;
+    (image, label) or (image, label, weight) where supervised. Its cardinality is known.
 
     While iterating, an error surfaces as `tf.errors.InvalidArgumentError` whose text holds ours.
     """
@@ -322,8 +330,9 @@ def _values(parts: dict[str, tf.Tensor], spec: PipelineSpec) -> Any:
         images, parts["labels"], parts.get("parameters"), spec.values, is_one_shape=is_one_shape
     )
     if spec.supervised:
-        return images, labels
-    names = {name: parts[name] for name in ("key", "tfds_id") if name in parts}
+        return (images, labels, parts["sample_weight"]) if spec.weights else (images, labels)
+    added = ("sample_weight", "key", "tfds_id")
+    names = {name: parts[name] for name in added if name in parts}
     return {spec.image_key: images, spec.label_key: labels, **names}
 
 

@@ -40,6 +40,7 @@ class MixUp(BatchStage):
 
     num_uniforms: ClassVar[int] = 2
     num_parameters: ClassVar[int] = 1
+    is_mixing: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _parse(self, "MixUp")
@@ -83,6 +84,7 @@ class CutMix(BatchStage):
 
     num_uniforms: ClassVar[int] = 4
     num_parameters: ClassVar[int] = 5
+    is_mixing: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _parse(self, "CutMix")

@@ -25,10 +25,12 @@ class BatchStage(ABC):
     Attributes:
       num_uniforms: random numbers that each example needs.
       num_parameters: what `draw` makes of them.
+      is_mixing: whether it makes one example of two, which has no weight of its own.
     """
 
     num_uniforms: ClassVar[int]
     num_parameters: ClassVar[int]
+    is_mixing: ClassVar[bool] = False
 
     @abstractmethod
     def draw(
