@@ -254,9 +254,10 @@ def test_a_damaged_image_is_an_error(copy):
         list(copy.load(batch_size=4))
 
 
-def test_batches_that_are_kept_are_never_written_again(raw, monkeypatch):
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "float16"])
+def test_batches_that_are_kept_are_never_written_again(raw, monkeypatch, dtype):
     monkeypatch.setattr(fetch, "_GATHER_BYTES", 0)  # as for large images
-    dataset = raw.load(batch_size=7, dtype="uint8", with_key=True, shuffle=True)
+    dataset = raw.load(batch_size=7, dtype=dtype, with_key=True, shuffle=True)
     kept = [batch for _ in range(4) for batch in dataset]
     arrays = [batch["image"].numpy() for batch in kept]
     keys = [batch["key"].numpy() for batch in kept]
@@ -266,4 +267,5 @@ def test_batches_that_are_kept_are_never_written_again(raw, monkeypatch):
             pass
     for images, names in zip(arrays, keys, strict=True):
         for image, key in zip(images, names, strict=True):
+            assert image.dtype == dtype
             np.testing.assert_array_equal(image, raw.pixels[key.decode()])

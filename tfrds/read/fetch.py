@@ -6,6 +6,7 @@ calls it from the graph, a batch at a time.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,8 @@ from tfrds.read.mapped import map_files
 # TensorFlow copies its result once more to align it.
 _GATHER_BYTES = 16_384
 
+_UINT8 = np.dtype(np.uint8)
+
 # Files whose size is looked at before each batch; more of them take their turns. One costs 2 us.
 _CHECKED = 8
 
@@ -31,14 +34,14 @@ class Batch:
     """What was fetched.
 
     Attributes:
-      images: uint8 [n, height, width, channels] for raw pixels, else a list of n JPEG or PNG files,
-        or of the pixels of n boxes.
+      images: uint8, or float32 where asked for, [n, height, width, channels] for raw pixels, else a
+        list of n JPEG or PNG files, or of the pixels of n boxes.
       labels: int32 [n].
       heights, widths: uint32 [n], pixels as stored.
       is_jpeg: bool [n].
     """
 
-    images: "NDArray[np.uint8] | list[bytes]"
+    images: "NDArray[Any] | list[bytes]"
     labels: NDArray[np.int32]
     heights: NDArray[np.uint32]
     widths: NDArray[np.uint32]
@@ -114,12 +117,23 @@ class SplitReader:
             )
         ]
 
-    def fetch(self, rows: NDArray[np.int64], cut: Cut | None = None) -> Batch:
+    @property
+    def has_large_images(self) -> bool:
+        """Whether images are raw and are copied one by one, into memory that is used again."""
+        return self.is_raw and int(np.prod(self._shape)) >= _GATHER_BYTES
+
+    def fetch(
+        self,
+        rows: NDArray[np.int64],
+        cut: Cut | None = None,
+        dtype: "np.dtype[Any]" = _UINT8,
+    ) -> Batch:
         """Returns images and labels of `rows`, in that order.
 
         Args:
           rows: int64 [n].
           cut: what to copy of raw images; None: all. JPEG and PNG are cut when they are decoded.
+          dtype: uint8, or float32 of large raw images.
 
         Raises:
           DatasetError: a shard was cut, or the index does not fit it.
@@ -134,7 +148,7 @@ class SplitReader:
         starts += self._files.starts[shards]
         if self.is_raw:
             self._check_raw(lengths)
-            images = self._pixels(starts) if cut is None else self._cut(starts, cut)
+            images = self._cut(starts, cut, dtype) if cut else self._pixels(starts, dtype)
         else:
             data = self._files.data
             images = [
@@ -184,17 +198,24 @@ class SplitReader:
                 "again."
             )
 
-    def _pixels(self, starts: NDArray[np.int64]) -> NDArray[np.uint8]:
+    def _pixels(self, starts: NDArray[np.int64], dtype: "np.dtype[Any]") -> NDArray[Any]:
         """Returns raw images as one array; all have the size of the dataset's shape."""
         size = int(np.prod(self._shape))
-        if size < _GATHER_BYTES and self._images is not None:
+        if not self.has_large_images and self._images is not None:
             return self._images[starts].view(np.uint8).reshape(-1, *self._shape)
-        pixels, data = self._buffers.take(len(starts) * size).reshape(-1, size), self._files.data
+        pixels, data = self._memory((len(starts), size), dtype), self._files.data
         for row, start in zip(pixels, starts.tolist(), strict=True):
             row[:] = data[start : start + size]
         return pixels.reshape(-1, *self._shape)
 
-    def _cut(self, starts: NDArray[np.int64], cut: Cut) -> "NDArray[np.uint8] | list[bytes]":
+    def _memory(self, shape: tuple[int, ...], dtype: "np.dtype[Any]") -> NDArray[Any]:
+        """Returns an array, not initialised, whose memory was used before if it can be."""
+        num_bytes = int(np.prod(shape)) * dtype.itemsize
+        return self._buffers.take(num_bytes).view(dtype).reshape(shape)
+
+    def _cut(
+        self, starts: NDArray[np.int64], cut: Cut, dtype: "np.dtype[Any]"
+    ) -> "NDArray[Any] | list[bytes]":
         """Returns the boxes of raw images, as one array where they are of one size."""
         height, width, channels = self._shape
         data, size = self._files.data, height * width * channels
@@ -206,7 +227,7 @@ class SplitReader:
                 for image, (top, left, box_height, box_width) in zip(images, boxes, strict=True)
             ]
         shape = (*cut.size, channels)
-        ground = self._buffers.take(len(starts) * int(np.prod(shape))).reshape(-1, *shape)
+        ground = self._memory((len(starts), *shape), dtype)
         tops, lefts = cut.boxes[:, 0], cut.boxes[:, 1]
         if (
             (tops < 0) | (lefts < 0) | (tops + shape[0] > height) | (lefts + shape[1] > width)

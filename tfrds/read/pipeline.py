@@ -95,6 +95,12 @@ class Pipeline:
         self._reader = reader
         self._order = order
         self._spec = spec
+        # Large images that are merely cast are cast as they are copied: TensorFlow would write the
+        # floats to fresh memory, and clearing that takes as long. 1.1 to 1.2 times the speed.
+        is_mere_cast = spec.values.dtype == "float32" and spec.values.is_mere_cast
+        has_stages = bool(spec.batch_resize or spec.augmentation.stages)
+        is_cast_here = reader.has_large_images and is_mere_cast and not has_stages
+        self._dtype = np.dtype(np.float32 if is_cast_here else np.uint8)
         if spec.with_key:
             reader.open_keys()
 
@@ -104,7 +110,7 @@ class Pipeline:
         spec = self._spec
         names: dict[str, tf.TensorSpec] = {}
         if spec.example.is_fetched_whole:
-            names["images"] = tf.TensorSpec(spec.example.output_shape, tf.uint8)
+            names["images"] = tf.TensorSpec(spec.example.output_shape, self._dtype)
         else:
             names["images"] = tf.TensorSpec((), tf.string)
             names["instructions"] = tf.TensorSpec((len(INSTRUCTIONS),), tf.int32)
@@ -164,7 +170,7 @@ class Pipeline:
                 cut = Cut(boxes, crop.image_size, crop.fill)
             elif example.is_cut_first:
                 cut = Cut(boxes)
-        batch = self._reader.fetch(rows, cut)
+        batch = self._reader.fetch(rows, cut, self._dtype)
         heights, widths = batch.heights.astype(np.int64), batch.widths.astype(np.int64)
         if crop and boxes is None:
             boxes = augmentation.boxes(epoch, positions, *example.cut_sizes(heights, widths))
