@@ -52,6 +52,8 @@ NAMES = [field.name for field in dataclasses.fields(ReadOptions)]
         ("drop_remainder", None),
         ("drop_remainder", 0),
         ("with_key", "key"),
+        ("verify_records", 1),
+        ("balance", "keys"),
         ("augment", "flip"),
     ],
     ids=repr,

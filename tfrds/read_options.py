@@ -52,6 +52,7 @@ class ReadKeywords(TypedDict, total=False):
     worker: tuple[int, int] | None
     drop_remainder: bool
     with_key: bool
+    verify_records: bool
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -100,6 +101,8 @@ class ReadOptions:
         unless `drop_remainder`. None: `read_config.input_context`, else all.
       drop_remainder: leave out the last batch of an epoch where it is smaller than `batch_size`.
       with_key: add the feature "key", the string that names the source file of each example.
+      verify_records: check each record's checksums, and its image by the index's hash, as it is
+        read; damage stops with an error naming file, record and key.
     """
 
     image_size: Any = None
@@ -120,6 +123,7 @@ class ReadOptions:
     worker: tuple[int, int] | None = None
     drop_remainder: bool = False
     with_key: bool = False
+    verify_records: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "image_size", parse_image_size(self.image_size))
@@ -149,6 +153,7 @@ class ReadOptions:
             object.__setattr__(self, "worker", worker)
         check_bool("drop_remainder", self.drop_remainder)
         check_bool("with_key", self.with_key)
+        check_bool("verify_records", self.verify_records)
 
     def _check_no_arithmetic(self) -> None:
         for field, default in (("value_range", (0.0, 255.0)), ("normalize", None)):

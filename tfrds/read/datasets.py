@@ -78,7 +78,7 @@ def read_split(
       DatasetError: a file is missing or damaged.
     """
     splits = list(dict.fromkeys(split for split, _, _ in stretches))
-    reader = SplitReader(record, splits)
+    reader = SplitReader(record, splits, verify_records=request.options.verify_records)
     ranges = [(reader.first_row(split) + first, count) for split, first, count in stretches]
     order = _order(record, reader, ranges, request)
     spec = _spec(record, order, request)
@@ -146,7 +146,7 @@ def _order(
 def _spec(record: BuildRecord, order: Order, request: Request) -> PipelineSpec:
     options = request.options
     is_raw = record.content["image"]["encoding"] == "raw"
-    stored = _stored_shape(record)
+    stored = stored_shape(record)
     steps = _steps(order.num_examples, request)
     augmentation = parse_augmentation(
         options.augment,
@@ -226,7 +226,7 @@ def _is_resized_while_reading(record: BuildRecord) -> bool:
     return not is_raw and record.content["options"]["image_size"] is not None
 
 
-def _stored_shape(record: BuildRecord) -> tuple[int | None, int | None, int]:
+def stored_shape(record: BuildRecord) -> tuple[int | None, int | None, int]:
     """Returns (height, width, channels) of stored images, None where they vary."""
     declared = record.image_shape
     return (None, None, declared[2]) if _is_resized_while_reading(record) else declared
@@ -236,7 +236,7 @@ def choose_resize(record: BuildRecord, options: ReadOptions) -> Resize | None:
     """Returns how stored images reach the size that is asked for; None: they have it."""
     declared = record.image_shape[:2] if _is_resized_while_reading(record) else None
     image_size: Any = options.image_size or declared
-    stored = _stored_shape(record)
+    stored = stored_shape(record)
     if image_size is None or image_size == stored[:2]:
         return None
     built = record.content["options"]

@@ -18,6 +18,7 @@ from tfrds.disk.records import HEADER_BYTES
 from tfrds.errors import DatasetError
 from tfrds.read.buffers import BufferPool
 from tfrds.read.mapped import map_files
+from tfrds.read.record_check import record_fault
 
 # Below this many bytes an image, one gather of numpy is faster than a copy for each image, although
 # TensorFlow copies its result once more to align it.
@@ -72,13 +73,17 @@ class SplitReader:
     Args:
       record: of the dataset.
       splits: names.
+      verify_records: whether each record's checksums and image are checked when it is fetched.
 
     Raises:
       DatasetError: a file is missing, damaged or of another size than the record says.
     """
 
-    def __init__(self, record: BuildRecord, splits: Sequence[str]) -> None:
+    def __init__(
+        self, record: BuildRecord, splits: Sequence[str], *, verify_records: bool = False
+    ) -> None:
         self._record = record
+        self._verify_records = verify_records
         self._splits = tuple(splits)
         self._indexes: list[Rows] = []
         files = []
@@ -136,7 +141,7 @@ class SplitReader:
           dtype: uint8, or float32 of large raw images.
 
         Raises:
-          DatasetError: a shard was cut, or the index does not fit it.
+          DatasetError: a shard was cut, the index does not fit it, or a record is found damaged.
         """
         entries = self._entries(rows)
         shards = np.searchsorted(self._shard_starts, rows, side="right") - 1
@@ -145,6 +150,8 @@ class SplitReader:
         # A damaged offset near 2**64 would wrap around to one that looks right.
         starts[entries["offset"] > np.iinfo(np.int64).max // 2] = -1
         self._check(rows, shards, starts, lengths)
+        if self._verify_records:
+            self._verify(rows, shards, entries)
         starts += self._files.starts[shards]
         if self.is_raw:
             self._check_raw(lengths)
@@ -187,6 +194,28 @@ class SplitReader:
             f"{self._files.paths[shard].name}__{row}".encode()
             for shard, row in zip(shards.tolist(), within.tolist(), strict=True)
         ]
+
+    def _verify(self, rows: NDArray[np.int64], shards: NDArray[np.int64], entries: Rows) -> None:
+        places = entries["offset"].astype(np.int64) + self._files.starts[shards]
+        for number, place in enumerate(places.tolist()):
+            fault = record_fault(self._files.data, place, entries[number])
+            if fault:
+                shard = int(shards[number])
+                raise DatasetError(
+                    f"{self._files.paths[shard]}: record "
+                    f"{int(rows[number] - self._shard_starts[shard])}, key "
+                    f"{self._key_of(rows[number : number + 1])}: {fault}. Copy or build the "
+                    "dataset again."
+                )
+
+    def _key_of(self, row: NDArray[np.int64]) -> str:
+        try:
+            if not self._keys:
+                self.open_keys()
+            (key,) = self.keys(row)
+            return key.decode(errors="replace")
+        except DatasetError as error:
+            return f"unknown ({error})"
 
     def _check_raw(self, lengths: NDArray[np.int64]) -> None:
         size = int(np.prod(self._shape))

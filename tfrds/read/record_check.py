@@ -1,0 +1,44 @@
+"""Whether a record is the one that the index tells of: its frame, its checksums, its image.
+
+Gets the bytes around a record in a mapped shard and its row of the index, gives what is wrong;
+`fetch.py` asks it for each record where the user wants records verified. No TensorFlow.
+"""
+
+from typing import Any
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from tfrds.disk.records import HEADER_BYTES, frame_footer, frame_header
+
+_FOOTER_BYTES = 4
+
+
+def record_fault(data: NDArray[np.uint8], start: int, entry: Any) -> str | None:
+    """Returns what is wrong with a record, None where all is right.
+
+    Args:
+      data: uint8, the shard, or more.
+      start: of the record's frame in it.
+      entry: the record's row of the index.
+    """
+    length = int(entry["length"])
+    end = start + HEADER_BYTES + length
+    frame = data[start : end + _FOOTER_BYTES].tobytes()
+    if len(frame) != HEADER_BYTES + length + _FOOTER_BYTES:
+        return f"cut off: {len(frame):,} of {HEADER_BYTES + length + _FOOTER_BYTES:,} bytes"
+    header, record = frame[:HEADER_BYTES], frame[HEADER_BYTES:-_FOOTER_BYTES]
+    if header != frame_header(length):
+        return (
+            f"its header says {int.from_bytes(header[:8], 'little'):,} bytes or has a wrong "
+            f"checksum, the index says {length:,} bytes"
+        )
+    if frame[-_FOOTER_BYTES:] != frame_footer(record):
+        return "its checksum is wrong: bytes were changed"
+    first = int(entry["image_offset"])
+    image = record[first : first + int(entry["image_length"])]
+    content = entry["content"].tobytes()
+    if any(content) and xxhash.xxh3_128_digest(image) != content:
+        return "its image is another one than the index tells of: the shard was replaced"
+    return None
