@@ -233,7 +233,7 @@ def make_dataset(reader: SplitReader, order: Order, spec: PipelineSpec) -> tf.da
         # `unbatch` takes a dimension of 0 for an unknown one.
         dataset = dataset.apply(tf.data.experimental.assert_cardinality(0))
     # Options come last: some datasets lose those that were set before them.
-    return dataset.with_options(_options(spec.options))
+    return dataset.with_options(_options(spec))
 
 
 def _add_batches(
@@ -342,7 +342,12 @@ def _values(parts: dict[str, tf.Tensor], spec: PipelineSpec) -> Any:
     return {spec.image_key: images, spec.label_key: labels, **names}
 
 
-def _options(given: tf.data.Options | None) -> tf.data.Options:
+def _options(spec: PipelineSpec) -> tf.data.Options:
     options = tf.data.Options()
     options.autotune.enabled = False
-    return options.merge(given) if given else options
+    if spec.steps.worker[1] > 1:
+        # tf.distribute would share a share out again. Without `worker` it must: "off" there gives
+        # every worker the same examples.
+        policy = tf.data.experimental.AutoShardPolicy.OFF
+        options.experimental_distribute.auto_shard_policy = policy
+    return options.merge(spec.options) if spec.options else options
