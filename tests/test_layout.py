@@ -40,6 +40,7 @@ WITHOUT_TENSORFLOW = (
     "tfrds.read.order",
     "tfrds.read.balance",
     "tfrds.read.buffers",
+    "tfrds.read.mixed",
     "tfrds.read.record_check",
     "tfrds.read.selection",
     "tfrds.read.fetch",

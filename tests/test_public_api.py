@@ -41,6 +41,7 @@ def test_all_is_what_design_promises_and_sorted():
         "features",
         "keras",
         "load",
+        "mix",
         "sources",
     ]
 

@@ -27,6 +27,7 @@ _MODULES = {
     "builder": "tfrds.by_name",
     "class_weight": "tfrds.class_weights",
     "load": "tfrds.by_name",
+    "mix": "tfrds.mixture",
 }
 _SUBMODULES = ("augment", "features", "keras", "sources")
 
@@ -47,6 +48,7 @@ __all__ = [
     "features",
     "keras",
     "load",
+    "mix",
     "sources",
 ]
 
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
         TfrdsWarning,
     )
     from tfrds.image_builder import ImageDatasetBuilder
+    from tfrds.mixture import mix
     from tfrds.no_code import build
     from tfrds.read_options import ReadOptions
     from tfrds.spec import BuildOptions

@@ -300,9 +300,19 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
             )
         return tfds_compat.reason_for_tfds_reader(decoders, read_config)
 
-    def _read(
+    def _read(self, split: Any, *request: Any) -> Any:
+        from tfrds.read.datasets import read_split
+
+        record = self._checked_record()
+        wanted = self._request(*request)
+        if split is None:
+            split = {name: name for name in self.info.splits}
+        return tree.map_structure(
+            lambda leaf: read_split(record, tfds_compat.row_ranges(self.info, leaf), wanted), split
+        )
+
+    def _request(
         self,
-        split: Any,
         batch_size: int | None,
         shuffle_files: bool,
         read_config: tfds.ReadConfig,
@@ -311,10 +321,9 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
     ) -> Any:
         # Reading is where TensorFlow is needed; building, and asking for the info, is done without
         # it.
-        from tfrds.read.datasets import Request, choose_seed, choose_worker, read_split
+        from tfrds.read.datasets import Request, choose_seed, choose_worker
 
-        self.assert_is_not_blocked()
-        request = Request(
+        return Request(
             batch_size=batch_size,
             supervised=as_supervised,
             shuffle=bool(shuffle_files if options.shuffle is None else options.shuffle),
@@ -328,13 +337,12 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
             tf_options=read_config.options,
             options=options,
         )
+
+    def _checked_record(self) -> BuildRecord:
+        self.assert_is_not_blocked()
         record = self._record()
         self._check_same_options(record)
-        if split is None:
-            split = {name: name for name in self.info.splits}
-        return tree.map_structure(
-            lambda leaf: read_split(record, tfds_compat.row_ranges(self.info, leaf), request), split
-        )
+        return record
 
     def _record(self) -> BuildRecord:
         """Reads the record, and the info again where the dataset was overwritten meanwhile."""

@@ -14,13 +14,18 @@ import numpy as np
 from tfrds.checks import check_int
 from tfrds.disk.build_record import BuildRecord
 from tfrds.errors import ConfigError
-from tfrds.read.augmentation import parse_augmentation
+from tfrds.read.augmentation import Augmentation, parse_augmentation
 from tfrds.read.example import ExampleStage
 from tfrds.read.fetch import SplitReader
 from tfrds.read.order import Order
 from tfrds.read.permutation import block_sizes
 from tfrds.read.pipeline import PipelineSpec, make_dataset
-from tfrds.read.selection import class_groups, parse_sample_weight, select_examples
+from tfrds.read.selection import (
+    SampleWeights,
+    class_groups,
+    parse_sample_weight,
+    select_examples,
+)
 from tfrds.read.stages.resize import Resize
 from tfrds.read.stages.stage import CropStage
 from tfrds.read.stages.values import Values
@@ -81,19 +86,7 @@ def read_split(
     reader = SplitReader(record, splits, verify_records=request.options.verify_records)
     ranges = [(reader.first_row(split) + first, count) for split, first, count in stretches]
     order = _order(record, reader, ranges, request)
-    spec = _spec(record, order, request)
-    if request.options.sample_weight is not None:
-        for stage in spec.augmentation.stages:
-            if getattr(stage, "is_mixing", False):
-                raise ConfigError(
-                    f"sample_weight: {type(stage).__name__} makes one example of two, which has no "
-                    "weight of its own. Leave one of them out."
-                )
-        num_examples = sum(count for _, count in ranges)
-        weights = parse_sample_weight(
-            request.options.sample_weight, num_examples, request.class_names
-        )
-        spec = dataclasses.replace(spec, weights=weights)
+    spec = make_spec(record, order, request, sum(count for _, count in ranges))
     is_whole = request.batch_size == -1
     dataset = make_dataset(reader, order, spec)
     return dataset.get_single_element() if is_whole else dataset
@@ -143,7 +136,17 @@ def _order(
     )
 
 
-def _spec(record: BuildRecord, order: Order, request: Request) -> PipelineSpec:
+def make_spec(
+    record: BuildRecord, order: Order, request: Request, num_examples: int
+) -> PipelineSpec:
+    """Returns what the pipeline of a request yields.
+
+    Args:
+      record: of the build.
+      order: of the examples.
+      request: what to yield.
+      num_examples: of the split expression, before any is chosen.
+    """
     options = request.options
     is_raw = record.content["image"]["encoding"] == "raw"
     stored = stored_shape(record)
@@ -174,6 +177,7 @@ def _spec(record: BuildRecord, order: Order, request: Request) -> PipelineSpec:
         values=choose_values(record, options),
         image_key=record.content["image"]["key"],
         label_key=record.content["label"]["key"],
+        weights=_weights(request, augmentation, num_examples),
         with_key=options.with_key,
         with_tfds_id=request.with_tfds_id,
         supervised=request.supervised,
@@ -187,6 +191,20 @@ def _spec(record: BuildRecord, order: Order, request: Request) -> PipelineSpec:
             "them make no batch. Pass image_size=(height, width), or build the dataset with it."
         )
     return spec
+
+
+def _weights(
+    request: Request, augmentation: Augmentation, num_examples: int
+) -> SampleWeights | None:
+    if request.options.sample_weight is None:
+        return None
+    for stage in augmentation.stages:
+        if getattr(stage, "is_mixing", False):
+            raise ConfigError(
+                f"sample_weight: {type(stage).__name__} makes one example of two, which has no "
+                "weight of its own. Leave one of them out."
+            )
+    return parse_sample_weight(request.options.sample_weight, num_examples, request.class_names)
 
 
 def _steps(num_examples: int, request: Request) -> Steps:

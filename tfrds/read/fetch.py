@@ -24,7 +24,7 @@ from tfrds.read.record_check import record_fault
 # TensorFlow copies its result once more to align it.
 _GATHER_BYTES = 16_384
 
-_UINT8 = np.dtype(np.uint8)
+UINT8 = np.dtype(np.uint8)
 
 # Files whose size is looked at before each batch; more of them take their turns. One costs 2 us.
 _CHECKED = 8
@@ -109,6 +109,11 @@ class SplitReader:
         size = int(np.prod(self._shape))
         self._images = _windows(self._files.data, size) if self.is_raw else None
 
+    @property
+    def num_rows(self) -> int:
+        """Records of all splits."""
+        return int(self._split_starts[-1])
+
     def first_row(self, split: str) -> int:
         """Returns the row of a split's first record."""
         return int(self._split_starts[self._splits.index(split)])
@@ -131,7 +136,7 @@ class SplitReader:
         self,
         rows: NDArray[np.int64],
         cut: Cut | None = None,
-        dtype: "np.dtype[Any]" = _UINT8,
+        dtype: "np.dtype[Any]" = UINT8,
     ) -> Batch:
         """Returns images and labels of `rows`, in that order.
 

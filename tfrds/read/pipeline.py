@@ -20,6 +20,7 @@ from tfrds.read import host_calls
 from tfrds.read.augmentation import Augmentation
 from tfrds.read.example import INSTRUCTIONS, ExampleStage
 from tfrds.read.fetch import Batch, Cut, SplitReader
+from tfrds.read.mixed import MixedReader
 from tfrds.read.order import EpochState, Order
 from tfrds.read.selection import SampleWeights
 from tfrds.read.stages.resize import Resize
@@ -90,7 +91,7 @@ class Pipeline:
       epochs: sets and takes the epoch of the next iterator.
     """
 
-    def __init__(self, reader: SplitReader, order: Order, spec: PipelineSpec) -> None:
+    def __init__(self, reader: SplitReader | MixedReader, order: Order, spec: PipelineSpec) -> None:
         self.epochs = EpochState(*spec.start)
         self._reader = reader
         self._order = order
@@ -202,7 +203,9 @@ def _strings(values: list[bytes]) -> NDArray[Any]:
     return strings
 
 
-def make_dataset(reader: SplitReader, order: Order, spec: PipelineSpec) -> tf.data.Dataset:
+def make_dataset(
+    reader: SplitReader | MixedReader, order: Order, spec: PipelineSpec
+) -> tf.data.Dataset:
     """Returns the dataset of one split expression.
 
     Element: dict of `image_key` float32 [batch, height, width, channels], 0..255, and `label_key`
