@@ -26,6 +26,7 @@ from tfrds.errors import ConfigError
 from tfrds.spec import RESIZES
 
 INTERPOLATIONS = ("bilinear", "area", "antialias")
+ENGINES = ("mmap", "pread", "stream")
 LABEL_MODES = ("one_hot", "int", "binary")
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -53,6 +54,9 @@ class ReadKeywords(TypedDict, total=False):
     drop_remainder: bool
     with_key: bool
     verify_records: bool
+    engine: Literal["mmap", "pread", "stream"] | None
+    cache: Literal["memory"] | None
+    device: str | None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -103,6 +107,14 @@ class ReadOptions:
       with_key: add the feature "key", the string that names the source file of each example.
       verify_records: check each record's checksums, and its image by the index's hash, as it is
         read; damage stops with an error naming file, record and key.
+      engine: how shards are read: "mmap" (local files), "pread" (by ranges, many at a time: network
+        file systems) or "stream" (from front to end by TensorFlow's own reader, which the tf.data
+        service can run). None: "pread" where the dataset lies on a network file system, else
+        "mmap".
+      cache: "memory" reads all shards once and keeps their bytes, not the decoded pixels: for
+        storage that is slow each time. None: nothing beyond the system's own cache.
+      device: batches end up on this device, such as "/gpu:0", one ahead; with `start` its
+        cardinality is unknown then. None: in host memory.
     """
 
     image_size: Any = None
@@ -124,8 +136,20 @@ class ReadOptions:
     drop_remainder: bool = False
     with_key: bool = False
     verify_records: bool = False
+    engine: Literal["mmap", "pread", "stream"] | None = None
+    cache: Literal["memory"] | None = None
+    device: str | None = None
 
     def __post_init__(self) -> None:
+        self._check_pixels()
+        self._check_labels()
+        object.__setattr__(self, "augment", _parse_augment(self.augment))
+        self._check_order()
+        self._check_storage()
+        check_bool("drop_remainder", self.drop_remainder)
+        check_bool("with_key", self.with_key)
+
+    def _check_pixels(self) -> None:
         object.__setattr__(self, "image_size", parse_image_size(self.image_size))
         if self.resize is not None:
             check_choice("resize", self.resize, RESIZES)
@@ -135,8 +159,8 @@ class ReadOptions:
         object.__setattr__(self, "normalize", parse_normalize(self.normalize))
         if self.dtype == "uint8":
             self._check_no_arithmetic()
-        self._check_labels()
-        object.__setattr__(self, "augment", _parse_augment(self.augment))
+
+    def _check_order(self) -> None:
         if self.shuffle not in (None, "blocks") and not isinstance(self.shuffle, bool):
             raise ConfigError(f'shuffle: expected True, False or "blocks", got {self.shuffle!r}.')
         if self.seed is not None:
@@ -151,9 +175,18 @@ class ReadOptions:
                     f"worker: expected (index, count) with index from 0 to count - 1, got {worker}."
                 )
             object.__setattr__(self, "worker", worker)
-        check_bool("drop_remainder", self.drop_remainder)
-        check_bool("with_key", self.with_key)
+
+    def _check_storage(self) -> None:
         check_bool("verify_records", self.verify_records)
+        if self.engine is not None:
+            check_choice("engine", self.engine, ENGINES)
+        if self.cache is not None:
+            check_choice("cache", self.cache, ("memory",))
+        device: object = self.device
+        if device is not None and (not isinstance(device, str) or not device):
+            raise ConfigError(
+                f'device: expected the name of a device such as "/gpu:0", got {self.device!r}.'
+            )
 
     def _check_no_arithmetic(self) -> None:
         for field, default in (("value_range", (0.0, 255.0)), ("normalize", None)):

@@ -83,13 +83,24 @@ def read_split(
       DatasetError: a file is missing or damaged.
     """
     splits = list(dict.fromkeys(split for split, _, _ in stretches))
-    reader = SplitReader(record, splits, verify_records=request.options.verify_records)
+    reader = open_reader(record, splits, request.options)
     ranges = [(reader.first_row(split) + first, count) for split, first, count in stretches]
     order = _order(record, reader, ranges, request)
     spec = make_spec(record, order, request, sum(count for _, count in ranges))
     is_whole = request.batch_size == -1
     dataset = make_dataset(reader, order, spec)
     return dataset.get_single_element() if is_whole else dataset
+
+
+def open_reader(record: BuildRecord, splits: Sequence[str], options: ReadOptions) -> SplitReader:
+    """Returns the reader of some splits, as the options want it."""
+    return SplitReader(
+        record,
+        splits,
+        verify_records=options.verify_records,
+        engine=options.engine,
+        in_memory=options.cache == "memory",
+    )
 
 
 def _order(
@@ -183,6 +194,7 @@ def make_spec(
         supervised=request.supervised,
         prefetch=request.prefetch,
         decode_calls=request.decode_calls,
+        device=options.device,
         options=request.tf_options,
     )
     if steps.batch_size and None in spec.output_shape:

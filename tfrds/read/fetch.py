@@ -17,8 +17,8 @@ from tfrds.disk.keys import Keys, open_keys
 from tfrds.disk.records import HEADER_BYTES
 from tfrds.errors import DatasetError
 from tfrds.read.buffers import BufferPool
-from tfrds.read.mapped import map_files
-from tfrds.read.record_check import record_fault
+from tfrds.read.record_check import FRAME_BYTES, record_fault
+from tfrds.read.storage import choose_engine, open_storage
 
 # Below this many bytes an image, one gather of numpy is faster than a copy for each image, although
 # TensorFlow copies its result once more to align it.
@@ -74,13 +74,21 @@ class SplitReader:
       record: of the dataset.
       splits: names.
       verify_records: whether each record's checksums and image are checked when it is fetched.
+      engine: "mmap" or "pread"; None: by where the dataset lies.
+      in_memory: whether all shards are read now, and kept.
 
     Raises:
       DatasetError: a file is missing, damaged or of another size than the record says.
     """
 
     def __init__(
-        self, record: BuildRecord, splits: Sequence[str], *, verify_records: bool = False
+        self,
+        record: BuildRecord,
+        splits: Sequence[str],
+        *,
+        verify_records: bool = False,
+        engine: str | None = None,
+        in_memory: bool = False,
     ) -> None:
         self._record = record
         self._verify_records = verify_records
@@ -101,13 +109,13 @@ class SplitReader:
             split_starts.append(starts[-1])
         self._shard_starts = np.array(starts, np.int64)
         self._split_starts = np.array(split_starts, np.int64)
-        self._files = map_files(files)
+        self.engine = engine or choose_engine(record.directory)
+        self._files = open_storage(files, self.engine, in_memory=in_memory)
+        self.is_slow = self._files.is_read_for_each  # each batch waits for its own reads
         self._buffers = BufferPool()
         self._turn = 0
         self.is_raw = record.content["image"]["encoding"] == "raw"
         self._shape = tuple(side or 0 for side in record.image_shape)
-        size = int(np.prod(self._shape))
-        self._images = _windows(self._files.data, size) if self.is_raw else None
 
     @property
     def num_rows(self) -> int:
@@ -157,12 +165,15 @@ class SplitReader:
         self._check(rows, shards, starts, lengths)
         if self._verify_records:
             self._verify(rows, shards, entries)
-        starts += self._files.starts[shards]
         if self.is_raw:
             self._check_raw(lengths)
-            images = self._cut(starts, cut, dtype) if cut else self._pixels(starts, dtype)
+        data, starts = self._files.gather(shards, starts, lengths)
+        images: NDArray[Any] | list[bytes]
+        if self.is_raw:
+            images = (
+                self._cut(data, starts, cut, dtype) if cut else self._pixels(data, starts, dtype)
+            )
         else:
-            data = self._files.data
             images = [
                 data[start : start + length].tobytes()
                 for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)
@@ -201,9 +212,15 @@ class SplitReader:
         ]
 
     def _verify(self, rows: NDArray[np.int64], shards: NDArray[np.int64], entries: Rows) -> None:
-        places = entries["offset"].astype(np.int64) + self._files.starts[shards]
-        for number, place in enumerate(places.tolist()):
-            fault = record_fault(self._files.data, place, entries[number])
+        offsets = entries["offset"].astype(np.int64)
+        # A damaged length must not make a read of gigabytes: what the file has is enough.
+        room = np.maximum(self._files.sizes[shards] - offsets, 0)
+        lengths = np.minimum(entries["length"].astype(np.int64) + FRAME_BYTES, room)
+        data, starts = self._files.gather(shards, offsets, lengths)
+        for number, (start, length) in enumerate(
+            zip(starts.tolist(), lengths.tolist(), strict=True)
+        ):
+            fault = record_fault(data[start : start + length], entries[number])
             if fault:
                 shard = int(shards[number])
                 raise DatasetError(
@@ -232,12 +249,16 @@ class SplitReader:
                 "again."
             )
 
-    def _pixels(self, starts: NDArray[np.int64], dtype: "np.dtype[Any]") -> NDArray[Any]:
+    def _pixels(
+        self, data: NDArray[np.uint8], starts: NDArray[np.int64], dtype: "np.dtype[Any]"
+    ) -> NDArray[Any]:
         """Returns raw images as one array; all have the size of the dataset's shape."""
         size = int(np.prod(self._shape))
-        if not self.has_large_images and self._images is not None:
-            return self._images[starts].view(np.uint8).reshape(-1, *self._shape)
-        pixels, data = self._memory((len(starts), size), dtype), self._files.data
+        if self._files.is_read_for_each and dtype == UINT8:
+            return data.reshape(-1, *self._shape)
+        if not self.has_large_images:
+            return _windows(data, size)[starts].view(np.uint8).reshape(-1, *self._shape)
+        pixels = self._memory((len(starts), size), dtype)
         for row, start in zip(pixels, starts.tolist(), strict=True):
             row[:] = data[start : start + size]
         return pixels.reshape(-1, *self._shape)
@@ -248,11 +269,15 @@ class SplitReader:
         return self._buffers.take(num_bytes).view(dtype).reshape(shape)
 
     def _cut(
-        self, starts: NDArray[np.int64], cut: Cut, dtype: "np.dtype[Any]"
+        self,
+        data: NDArray[np.uint8],
+        starts: NDArray[np.int64],
+        cut: Cut,
+        dtype: "np.dtype[Any]",
     ) -> "NDArray[Any] | list[bytes]":
         """Returns the boxes of raw images, as one array where they are of one size."""
         height, width, channels = self._shape
-        data, size = self._files.data, height * width * channels
+        size = height * width * channels
         images = [data[start : start + size].reshape(self._shape) for start in starts.tolist()]
         boxes = cut.boxes.tolist()
         if cut.size is None:

@@ -47,6 +47,8 @@ class MappedFiles:
       data: uint8 [bytes]; the files stay mapped as long as any view of it lives.
     """
 
+    is_read_for_each = False
+
     def __init__(self, files: Sequence[tuple[pathlib.Path, int]]) -> None:
         self.paths = [path for path, _ in files]
         self.sizes = np.array([size for _, size in files], np.int64)
@@ -57,6 +59,18 @@ class MappedFiles:
             _map(path, size, self.data.ctypes.data + start)
             for (path, size), start in zip(files, self.starts.tolist(), strict=True)
         ]
+
+    def gather(
+        self, numbers: NDArray[np.int64], offsets: NDArray[np.int64], lengths: NDArray[np.int64]
+    ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Returns all bytes, and where each range starts in them; nothing is copied.
+
+        Args:
+          numbers: int64 [n], of the files.
+          offsets: int64 [n], in them.
+          lengths: int64 [n].
+        """
+        return self.data, offsets + self.starts[numbers]
 
     def check(self, numbers: Iterable[int]) -> None:
         """Raises DatasetError if one of these files was cut since it was mapped.

@@ -27,6 +27,7 @@ class MixedReader:
         self.firsts = np.cumsum([0, *counts[:-1]])
         self.is_raw = readers[0].is_raw
         self.has_large_images = readers[0].has_large_images
+        self.is_slow = any(reader.is_slow for reader in readers)
 
     def open_keys(self) -> None:
         """Maps the keys as well; they are needed only by who asks for them."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tfrds.disk.build_record import BuildRecord
 from tfrds.errors import ConfigError
-from tfrds.read.datasets import Request, make_spec, stored_shape
+from tfrds.read.datasets import Request, make_spec, open_reader, stored_shape
 from tfrds.read.fetch import SplitReader
 from tfrds.read.mixed import MixedReader, quotas_of
 from tfrds.read.order import Order
@@ -63,7 +63,7 @@ def read_mixture(
     quotas = quotas_of(weights, num_examples or sum(_count(stretches) for _, stretches in parts))
     for (record, stretches), quota in zip(parts, quotas, strict=True):
         splits = list(dict.fromkeys(split for split, _, _ in stretches))
-        reader = SplitReader(record, splits, verify_records=options.verify_records)
+        reader = open_reader(record, splits, options)
         first_row = sum(counts)
         ranges += [
             (first_row + reader.first_row(split) + first, count)

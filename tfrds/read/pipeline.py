@@ -31,6 +31,9 @@ from tfrds.read.steps import FETCHED_TOGETHER, Steps
 # each.
 _FETCH_CALLS = 2
 
+# Where fetches wait for a network, these many wait at the same time.
+_SLOW_FETCH_CALLS = 4
+
 # Decodes a processor: 2 keep it busy while others wait for the batch; 4 gained nothing.
 _DECODES_PER_CPU = 2
 
@@ -56,6 +59,7 @@ class PipelineSpec:
       supervised: yield (image, label), or (image, label, weight), instead of a dict.
       prefetch: finish the next batch while the current one is used.
       decode_calls: parallel decodes; None: by the processors this process may use.
+      device: where batches end up; None: in host memory.
       options: the user's own, applied last.
     """
 
@@ -73,6 +77,7 @@ class PipelineSpec:
     supervised: bool = False
     prefetch: bool = True
     decode_calls: int | None = None
+    device: str | None = None
     options: Any = None
 
     @property
@@ -101,6 +106,7 @@ class Pipeline:
         is_mere_cast = spec.values.dtype == "float32" and spec.values.is_mere_cast
         has_stages = bool(spec.batch_resize or spec.augmentation.stages)
         is_cast_here = reader.has_large_images and is_mere_cast and not has_stages
+        self.fetch_calls = _SLOW_FETCH_CALLS if reader.is_slow else _FETCH_CALLS
         self._dtype = np.dtype(np.float32 if is_cast_here else np.uint8)
         if spec.with_key:
             reader.open_keys()
@@ -235,6 +241,12 @@ def make_dataset(
     if not spec.steps.num_steps:
         # `unbatch` takes a dimension of 0 for an unknown one.
         dataset = dataset.apply(tf.data.experimental.assert_cardinality(0))
+    if spec.device:
+        dataset = dataset.apply(tf.data.experimental.prefetch_to_device(spec.device, 1))
+        if spec.start == (0, 0):
+            # It forgets the cardinality; of a shorter first epoch none would be right.
+            number = tf.data.experimental.assert_cardinality(spec.steps.num_steps)
+            dataset = dataset.apply(number)
     # Options come last: some datasets lose those that were set before them.
     return dataset.with_options(_options(spec))
 
@@ -246,7 +258,7 @@ def _add_batches(
     # Pixels are uint8 until the batch exists: a quarter of the bytes to copy. One map for both: a
     # second one takes 6% of the speed at 28 x 28.
     fetch = _as_written(lambda step: _values(_fetch(handle, step, pipeline), spec))
-    dataset = steps.map(fetch, num_parallel_calls=_FETCH_CALLS)
+    dataset = steps.map(fetch, num_parallel_calls=pipeline.fetch_calls)
     return dataset if spec.steps.batch_size else dataset.unbatch()
 
 
@@ -257,7 +269,7 @@ def _add_examples(
     fetch = _as_written(lambda step: _fetch(handle, step, pipeline))
     decode = _as_written(lambda parts: _decode(parts, spec))
     values = _as_written(lambda parts: _values(parts, spec))
-    dataset = steps.map(fetch, num_parallel_calls=_FETCH_CALLS).unbatch()
+    dataset = steps.map(fetch, num_parallel_calls=pipeline.fetch_calls).unbatch()
     # Decoding is where the time goes.
     calls = spec.decode_calls or available_cpus() * _DECODES_PER_CPU
     dataset = dataset.map(decode, num_parallel_calls=calls)

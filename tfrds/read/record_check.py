@@ -14,20 +14,21 @@ from tfrds.disk.records import HEADER_BYTES, frame_footer, frame_header
 
 _FOOTER_BYTES = 4
 
+# Around a record's data.
+FRAME_BYTES = HEADER_BYTES + _FOOTER_BYTES
 
-def record_fault(data: NDArray[np.uint8], start: int, entry: Any) -> str | None:
+
+def record_fault(data: NDArray[np.uint8], entry: Any) -> str | None:
     """Returns what is wrong with a record, None where all is right.
 
     Args:
-      data: uint8, the shard, or more.
-      start: of the record's frame in it.
+      data: uint8, the record's frame, as much of it as the shard has.
       entry: the record's row of the index.
     """
     length = int(entry["length"])
-    end = start + HEADER_BYTES + length
-    frame = data[start : end + _FOOTER_BYTES].tobytes()
-    if len(frame) != HEADER_BYTES + length + _FOOTER_BYTES:
-        return f"cut off: {len(frame):,} of {HEADER_BYTES + length + _FOOTER_BYTES:,} bytes"
+    frame = data.tobytes()
+    if len(frame) != length + FRAME_BYTES:
+        return f"cut off: {len(frame):,} of {length + FRAME_BYTES:,} bytes"
     header, record = frame[:HEADER_BYTES], frame[HEADER_BYTES:-_FOOTER_BYTES]
     if header != frame_header(length):
         return (
