@@ -334,6 +334,7 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
             with_tfds_id=read_config.add_tfds_id,
             prefetch=not read_config.skip_prefetch,
             decode_calls=max(read_config.num_parallel_calls_for_decode or 0, 0) or None,
+            assert_cardinality=read_config.assert_cardinality,
             tf_options=read_config.options,
             options=options,
         )

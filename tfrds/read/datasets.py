@@ -17,9 +17,10 @@ from tfrds.errors import ConfigError
 from tfrds.read.augmentation import Augmentation, parse_augmentation
 from tfrds.read.example import ExampleStage
 from tfrds.read.fetch import SplitReader
+from tfrds.read.host import Details, PipelineSpec
 from tfrds.read.order import Order
 from tfrds.read.permutation import block_sizes
-from tfrds.read.pipeline import PipelineSpec, make_dataset
+from tfrds.read.pipeline import make_dataset
 from tfrds.read.selection import (
     SampleWeights,
     class_groups,
@@ -31,6 +32,7 @@ from tfrds.read.stages.stage import CropStage
 from tfrds.read.stages.values import Values
 from tfrds.read.statistics import dataset_statistics
 from tfrds.read.steps import Steps
+from tfrds.read.stream import check_stream, make_stream
 from tfrds.read_options import ReadOptions
 from tfrds.spec import background_values
 
@@ -50,6 +52,7 @@ class Request:
       with_tfds_id: add the feature "tfds_id".
       prefetch: finish the next batch while the current one is used.
       decode_calls: parallel decodes; None: by the processors.
+      assert_cardinality: of streams.
       tf_options: the user's `tf.data.Options`.
       options: our own read options.
     """
@@ -64,6 +67,7 @@ class Request:
     with_tfds_id: bool
     prefetch: bool
     decode_calls: int | None
+    assert_cardinality: bool
     tf_options: Any
     options: ReadOptions
 
@@ -82,13 +86,18 @@ def read_split(
       ConfigError: images of several sizes cannot make a batch.
       DatasetError: a file is missing or damaged.
     """
+    if request.options.engine == "stream":
+        check_stream(request.options, shuffle=request.shuffle, with_tfds_id=request.with_tfds_id)
     splits = list(dict.fromkeys(split for split, _, _ in stretches))
     reader = open_reader(record, splits, request.options)
     ranges = [(reader.first_row(split) + first, count) for split, first, count in stretches]
     order = _order(record, reader, ranges, request)
     spec = make_spec(record, order, request, sum(count for _, count in ranges))
     is_whole = request.batch_size == -1
-    dataset = make_dataset(reader, order, spec)
+    if request.options.engine == "stream":
+        dataset = make_stream(record, stretches, Details(reader, order, spec), spec)
+    else:
+        dataset = make_dataset(reader, order, spec)
     return dataset.get_single_element() if is_whole else dataset
 
 
@@ -98,8 +107,8 @@ def open_reader(record: BuildRecord, splits: Sequence[str], options: ReadOptions
         record,
         splits,
         verify_records=options.verify_records,
-        engine=options.engine,
-        in_memory=options.cache == "memory",
+        engine=None if options.engine == "stream" else options.engine,
+        in_memory=options.cache == "memory" and options.engine != "stream",
     )
 
 
@@ -182,6 +191,7 @@ def make_spec(
             image_shape=stored,
             resize=None if is_batch_resized else resize,
             crop=crop,
+            has_whole_bytes=options.engine == "stream",
         ),
         batch_resize=resize if is_batch_resized else None,
         augmentation=augmentation,
@@ -194,6 +204,8 @@ def make_spec(
         supervised=request.supervised,
         prefetch=request.prefetch,
         decode_calls=request.decode_calls,
+        is_cached=options.cache == "memory",
+        assert_cardinality=request.assert_cardinality,
         device=options.device,
         options=request.tf_options,
     )

@@ -27,6 +27,7 @@ class ExampleStage:
       is_raw: pixels are stored, not JPEG and PNG.
       image_shape: (height, width, channels) as stored, height and width None where they vary.
       resize: to one size; None: images are taken as they are, or whole batches are resized.
+      has_whole_bytes: raw images come whole, also where a box is cut out of them first.
       crop: of the images; resized boxes are cut before `resize`, boxes of one size after it.
     """
 
@@ -34,6 +35,7 @@ class ExampleStage:
     image_shape: tuple[int | None, int | None, int]
     resize: Resize | None = None
     crop: CropStage | None = None
+    has_whole_bytes: bool = False
 
     @property
     def is_cut_first(self) -> bool:
@@ -43,7 +45,9 @@ class ExampleStage:
     @property
     def is_fetched_whole(self) -> bool:
         """Whether fetch gives one array of a batch's pixels: nothing is left to do for each."""
-        return self.is_raw and not self.resize and not (self.crop and self.crop.is_resized)
+        if self.crop and (self.crop.is_resized or self.has_whole_bytes):
+            return False
+        return self.is_raw and not self.resize
 
     @property
     def output_shape(self) -> tuple[int | None, int | None, int]:
@@ -63,6 +67,11 @@ class ExampleStage:
             return heights, widths
         height, width = self.resize.image_size
         return np.full_like(heights, height), np.full_like(widths, width)
+
+    @property
+    def plain_instructions(self) -> tuple[int, ...]:
+        """What is said of an image that is neither cut nor decoded smaller."""
+        return (1, *[0] * (len(INSTRUCTIONS) - 1))
 
     def instructions(
         self,
@@ -101,7 +110,9 @@ class ExampleStage:
         ratio, is_jpeg, top, left, height, width, above, before = tf.unstack(instructions)
         channels = self.image_shape[2]
         if self.is_cut_first:
-            if self.is_raw:
+            if self.is_raw and self.has_whole_bytes:
+                image = decode_raw(data, self.image_shape)[top : top + height, left : left + width]
+            elif self.is_raw:
                 image = decode_raw(data, (height, width, channels))
             else:
                 image = decode_box(

@@ -53,6 +53,10 @@ class MixedReader:
             is_jpeg=_merge([(chosen, batch.is_jpeg) for chosen, batch in parts]),
         )
 
+    def describe(self, rows: NDArray[np.int64]) -> Batch:
+        """Raises TypeError: mixtures are never streamed."""
+        raise TypeError("a mixture is read by index")
+
     def keys(self, rows: NDArray[np.int64]) -> list[bytes]:
         """Returns the UTF-8 keys of `rows`; call `open_keys` before."""
         parts = [(chosen, reader.keys(own)) for chosen, reader, own in self._shares(rows)]
