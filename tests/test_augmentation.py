@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import PIL.Image
 import pytest
 import tensorflow as tf
 from datasets import NUM_TRAIN
@@ -42,14 +43,11 @@ def load(built, batch_size=16, **options):
 
 def cut(pixels, top, left, height, width, fill=0):
     """Returns a box of an image, `fill` where it reaches beyond."""
-    ground = np.empty((height, width, pixels.shape[2]), pixels.dtype)
+    margin = max(height, width)
+    ground = np.empty((pixels.shape[0] + 2 * margin, pixels.shape[1] + 2 * margin, 3), np.uint8)
     ground[:] = fill
-    for row in range(height):
-        for column in range(width):
-            y, x = top + row, left + column
-            if 0 <= y < pixels.shape[0] and 0 <= x < pixels.shape[1]:
-                ground[row, column] = pixels[y, x]
-    return ground
+    ground[margin:-margin, margin:-margin] = pixels
+    return ground[margin + top :, margin + left :][:height, :width]
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
@@ -302,6 +300,20 @@ def test_images_of_several_sizes_can_be_augmented_one_by_one(sizes):
 def test_what_cannot_be_augmented_is_refused_before_any_batch(raw, options, message):
     with pytest.raises(ConfigError, match=message):
         raw.load(**options)
+
+
+def test_a_centred_crop_that_cuts_nothing_off_is_refused(jpeg, tmp_path):
+    source = tmp_path / "source"
+    image = PIL.Image.fromarray(next(iter(jpeg.pixels.values())))
+    for name in ("a", "b"):
+        (source / name).mkdir(parents=True)
+        image.save(source / name / "one.jpg")
+    builder = tfrds.build("declared", source, data_dir=tmp_path, image_size=20, encoding="original")
+    message = r"augment: CenterCrop\(\(20, 20\)\) cuts nothing off, as images of declared"
+    with pytest.raises(ConfigError, match=message):
+        builder.as_dataset(split="train", augment=[CenterCrop(20)])
+    resized = builder.as_dataset(split="train", augment=[CenterCrop(20)], image_size=30)
+    assert resized.element_spec["image"].shape == (20, 20, 3)
 
 
 def test_a_resized_crop_needs_a_size(sizes):

@@ -42,6 +42,8 @@ WITHOUT_TENSORFLOW = (
     "tfrds.read.buffers",
     "tfrds.read.mixed",
     "tfrds.read.record_check",
+    "tfrds.read.request",
+    "tfrds.read.storage",
     "tfrds.read.selection",
     "tfrds.read.fetch",
     "tfrds.read.permutation",

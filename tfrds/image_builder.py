@@ -23,6 +23,7 @@ from tfrds.disk.layout import is_dataset
 from tfrds.errors import ConfigError, DatasetError
 from tfrds.features import tfds_reader_chosen
 from tfrds.prepare import declared_features, prepare
+from tfrds.read.request import Request, choose_seed, choose_worker
 from tfrds.read_options import ReadKeywords, ReadOptions, accepts_read_options, parse_read_options
 from tfrds.spec import BuildOptions
 from tfrds.write.dataset import IMAGE_KEY, LABEL_KEY
@@ -301,6 +302,8 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
         return tfds_compat.reason_for_tfds_reader(decoders, read_config)
 
     def _read(self, split: Any, *request: Any) -> Any:
+        # Reading is where TensorFlow is needed; building, and asking for the info, is done without
+        # it.
         from tfrds.read.datasets import read_split
 
         record = self._checked_record()
@@ -318,11 +321,7 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
         read_config: tfds.ReadConfig,
         as_supervised: bool,
         options: ReadOptions,
-    ) -> Any:
-        # Reading is where TensorFlow is needed; building, and asking for the info, is done without
-        # it.
-        from tfrds.read.datasets import Request, choose_seed, choose_worker
-
+    ) -> Request:
         return Request(
             batch_size=batch_size,
             supervised=as_supervised,

@@ -4,72 +4,29 @@ Gets the record of the build, the stretches of rows and the request, gives the d
 `image_builder.py` calls it for each leaf of what the user asked for.
 """
 
-import dataclasses
-import secrets
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from tfrds.checks import check_int
 from tfrds.disk.build_record import BuildRecord
 from tfrds.errors import ConfigError
 from tfrds.read.augmentation import Augmentation, parse_augmentation
 from tfrds.read.example import ExampleStage
-from tfrds.read.fetch import SplitReader
 from tfrds.read.host import Details, PipelineSpec
 from tfrds.read.order import Order
-from tfrds.read.permutation import block_sizes
 from tfrds.read.pipeline import make_dataset
+from tfrds.read.request import Request, checked_start, make_order, make_steps, open_reader
 from tfrds.read.selection import (
     SampleWeights,
-    class_groups,
     parse_sample_weight,
-    select_examples,
 )
+from tfrds.read.stages.crop import CenterCrop
 from tfrds.read.stages.resize import Resize
 from tfrds.read.stages.stage import CropStage
 from tfrds.read.stages.values import Values
 from tfrds.read.statistics import dataset_statistics
-from tfrds.read.steps import Steps
 from tfrds.read.stream import check_stream, make_stream
 from tfrds.read_options import ReadOptions
 from tfrds.spec import background_values
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Request:
-    """What the user wants of every split.
-
-    Attributes:
-      batch_size: examples a batch; None: single examples; -1: all, as tensors.
-      supervised: (image, label), or (image, label, weight), instead of a dict.
-      shuffle: a permutation.
-      seed: of the permutation and of augmentation.
-      reshuffle: another permutation each epoch.
-      worker: (index, count): which share of the split is read.
-      class_names: of the dataset.
-      with_tfds_id: add the feature "tfds_id".
-      prefetch: finish the next batch while the current one is used.
-      decode_calls: parallel decodes; None: by the processors.
-      assert_cardinality: of streams.
-      tf_options: the user's `tf.data.Options`.
-      options: our own read options.
-    """
-
-    batch_size: int | None
-    supervised: bool
-    shuffle: bool
-    seed: int
-    reshuffle: bool
-    worker: tuple[int, int]
-    class_names: Sequence[str]
-    with_tfds_id: bool
-    prefetch: bool
-    decode_calls: int | None
-    assert_cardinality: bool
-    tf_options: Any
-    options: ReadOptions
 
 
 def read_split(
@@ -91,7 +48,7 @@ def read_split(
     splits = list(dict.fromkeys(split for split, _, _ in stretches))
     reader = open_reader(record, splits, request.options)
     ranges = [(reader.first_row(split) + first, count) for split, first, count in stretches]
-    order = _order(record, reader, ranges, request)
+    order = make_order(record, reader, ranges, request)
     spec = make_spec(record, order, request, sum(count for _, count in ranges))
     is_whole = request.batch_size == -1
     if request.options.engine == "stream":
@@ -99,61 +56,6 @@ def read_split(
     else:
         dataset = make_dataset(reader, order, spec)
     return dataset.get_single_element() if is_whole else dataset
-
-
-def open_reader(record: BuildRecord, splits: Sequence[str], options: ReadOptions) -> SplitReader:
-    """Returns the reader of some splits, as the options want it."""
-    return SplitReader(
-        record,
-        splits,
-        verify_records=options.verify_records,
-        engine=None if options.engine == "stream" else options.engine,
-        in_memory=options.cache == "memory" and options.engine != "stream",
-    )
-
-
-def _order(
-    record: BuildRecord,
-    reader: SplitReader,
-    ranges: Sequence[tuple[int, int]],
-    request: Request,
-) -> Order:
-    options = request.options
-    subset = groups = None
-    if options.select is not None or options.balance:
-        everything = Order(ranges, seed=None)
-        rows = everything.rows(0, np.arange(everything.num_examples))
-        labels = reader.labels(rows)
-
-        def keys() -> list[bytes]:
-            reader.open_keys()
-            return reader.keys(rows)
-
-        if options.select is not None:
-            subset = select_examples(options.select, labels, request.class_names, keys)
-            labels = labels[subset]
-        if options.balance:
-            if not request.shuffle:
-                raise ConfigError(
-                    'balance: "classes" takes examples in a random order, got shuffle=False. Pass '
-                    "shuffle=True."
-                )
-            members = class_groups(labels)
-            quota = max(len(labels) // len(members), 1)
-            groups = [(group, quota) for group in members]
-    if options.shuffle == "blocks" and groups:
-        raise ConfigError(
-            'shuffle: "blocks" cannot be honoured together with balance="classes", which takes '
-            "examples from everywhere. Pass shuffle=True."
-        )
-    return Order(
-        ranges,
-        seed=request.seed if request.shuffle else None,
-        reshuffle=request.reshuffle,
-        blocks=block_sizes(_mean_bytes(record)) if options.shuffle == "blocks" else None,
-        subset=subset,
-        groups=groups,
-    )
 
 
 def make_spec(
@@ -170,7 +72,7 @@ def make_spec(
     options = request.options
     is_raw = record.content["image"]["encoding"] == "raw"
     stored = stored_shape(record)
-    steps = _steps(order.num_examples, request)
+    steps = make_steps(order.num_examples, request)
     augmentation = parse_augmentation(
         options.augment,
         seed=request.seed,
@@ -180,12 +82,14 @@ def make_spec(
     )
     crop = augmentation.crop
     resize = _resize_to_crop(record, options, crop) if crop else None
+    if crop:
+        _check_that_it_cuts(record, options, crop)
     resize = resize or choose_resize(record, options)
     # Where nothing is done for each image, whole batches of raw ones are resized at once.
     is_batch_resized = is_raw and crop is None
     spec = PipelineSpec(
         steps=steps,
-        start=_checked_start(options, steps, record.name),
+        start=checked_start(options, steps, record.name),
         example=ExampleStage(
             is_raw=is_raw,
             image_shape=stored,
@@ -217,6 +121,17 @@ def make_spec(
     return spec
 
 
+def _check_that_it_cuts(record: BuildRecord, options: ReadOptions, crop: CropStage) -> None:
+    """Raises ConfigError for a centred crop of what the declared size made just as large."""
+    size = record.image_shape[:2]
+    is_resized_first = _is_resized_while_reading(record) and options.image_size is None
+    if is_resized_first and isinstance(crop, CenterCrop) and crop.image_size == size:
+        raise ConfigError(
+            f"augment: CenterCrop({size}) cuts nothing off, as images of {record.name} are resized "
+            'to that size first. Pass a larger image_size, or resize="crop" and no CenterCrop.'
+        )
+
+
 def _weights(
     request: Request, augmentation: Augmentation, num_examples: int
 ) -> SampleWeights | None:
@@ -229,38 +144,6 @@ def _weights(
                 "weight of its own. Leave one of them out."
             )
     return parse_sample_weight(request.options.sample_weight, num_examples, request.class_names)
-
-
-def _steps(num_examples: int, request: Request) -> Steps:
-    share = max(-(-num_examples // request.worker[1]), 1)
-    batch_size = share if request.batch_size == -1 else request.batch_size
-    if batch_size and not request.options.drop_remainder:
-        # tf.data makes room for as many examples as it is told.
-        batch_size = min(batch_size, share)
-    return Steps(
-        num_examples=num_examples,
-        batch_size=batch_size,
-        drop_remainder=request.options.drop_remainder,
-        worker=request.worker,
-    )
-
-
-def _checked_start(options: ReadOptions, steps: Steps, name: str) -> tuple[int, int]:
-    epoch, step = options.start
-    if step > max(steps.num_steps - 1, 0):
-        raise ConfigError(
-            f"start: an epoch of {name} has {steps.num_steps:,} steps here, so the last one is "
-            f"{max(steps.num_steps - 1, 0):,}, got (epoch, step) = {options.start}. Begin the "
-            f"next epoch, ({epoch + 1}, 0), or check batch_size."
-        )
-    return epoch, step
-
-
-def _mean_bytes(record: BuildRecord) -> float:
-    """Returns bytes of a record, over all splits: the order must not depend on what is read."""
-    shards = [shard for split in record.splits for shard in record.shards(split)]
-    num_bytes = sum(size for _, size, _ in shards)
-    return max(num_bytes / max(sum(records for _, _, records in shards), 1), 1.0)
 
 
 def _is_resized_while_reading(record: BuildRecord) -> bool:
@@ -352,44 +235,3 @@ def _affine(
                 f"{record.name}, got {len(numbers)}: {list(numbers)}."
             )
     return tuple((value - low) / step for value in mean), tuple(step / value for value in std)
-
-
-def choose_seed(seed: int | None, shuffle_seed: int | None) -> int:
-    """Returns the seed of the permutation; a new one where none is given.
-
-    Args:
-      seed: our read option.
-      shuffle_seed: TFDS's, of `read_config`.
-
-    Raises:
-      ConfigError: out of range, or both are given and differ.
-    """
-    if shuffle_seed is not None:
-        check_int("read_config.shuffle_seed", shuffle_seed, 0, 2**63 - 1)
-    given = [one for one in (seed, shuffle_seed) if one is not None]
-    if len(set(given)) > 1:
-        raise ConfigError(
-            f"seed: got {seed}, and read_config.shuffle_seed={shuffle_seed}. Pass one of them."
-        )
-    return int(given[0]) if given else secrets.randbits(63)
-
-
-def choose_worker(worker: tuple[int, int] | None, input_context: Any) -> tuple[int, int]:
-    """Returns (index, count) of the share that is read; (0, 1), all, where none is given.
-
-    Args:
-      worker: our read option.
-      input_context: TFDS's, of `read_config`: a `tf.distribute.InputContext`.
-
-    Raises:
-      ConfigError: both are given and differ.
-    """
-    if input_context is None:
-        return worker or (0, 1)
-    index, count = input_context.input_pipeline_id, input_context.num_input_pipelines
-    if worker not in (None, (index, count)):
-        raise ConfigError(
-            f"worker: got {worker}, and read_config.input_context of ({index}, {count}). Pass one "
-            "of them."
-        )
-    return int(index), int(count)

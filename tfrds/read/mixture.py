@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from tfrds.disk.build_record import BuildRecord
 from tfrds.errors import ConfigError
-from tfrds.read.datasets import Request, make_spec, open_reader, stored_shape
+from tfrds.read.datasets import make_spec, stored_shape
 from tfrds.read.fetch import SplitReader
 from tfrds.read.mixed import MixedReader, quotas_of
 from tfrds.read.order import Order
 from tfrds.read.pipeline import make_dataset
+from tfrds.read.request import Request, open_reader
 
 
 def read_mixture(
