@@ -1,50 +1,97 @@
 #!/usr/bin/env python3
-"""Compares tfrds with a hand-written pipeline, with plain TFDS and with the machine's limits.
+"""Compares tfrds with other ways to read images and with the machine's limits.
 
-Prints a table of ratios, and writes benchmarks/data/results.json. The machine is shared and noisy,
-so both sides run in turn, pair by pair, in this one process; the ratio is the median of the pairs.
-Run it by `make bench`; a goal that is not reached makes the exit code 1.
+Prints tables; a whole run also writes benchmarks/data/results.json and results.png. The machine is
+shared and noisy, so all sides run in turn, round by round, in this one process, and a ratio is the
+median of the rounds. Run it by `make bench`; a goal that is not reached makes the exit code 1.
 """
 
-import dataclasses
-import json
+import argparse
+import importlib
 import os
 import pathlib
+import platform
 import sys
 import tempfile
+import time
+from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-import tensorflow_datasets as tfds
-
-import large_images
-import photographs
-import small_images
+import report
+from rows import Result, has_missed
 
 DATA = pathlib.Path(__file__).resolve().parent / "data"
 
+# Modules, each with `measure(data, folder)`. Imported when they run: --list needs no TensorFlow.
+GROUPS = (
+    "small_images",
+    "large_images",
+    "photographs",
+    "large_photographs",
+    "crops",
+    "waiting",
+    "memory",
+    "steps",
+)
+
 
 def main() -> int:
+    args = parse_args()
+    if args.list:
+        print("\n".join(GROUPS))
+        return 0
+    import tensorflow_datasets as tfds
+
     tfds.disable_progress_bar()
+    results: list[Result] = []
     with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        rows = small_images.rows(DATA, folder)
-        rows += large_images.rows(folder / "large")
-        # Made by `get_data.py --photos`; the largest collection there.
-        photos = sorted(DATA.glob("photos-*"), key=lambda path: int(path.name[7:]))
-        if photos:
-            rows += photographs.rows(photos[-1], folder / "photos")
-    print(
-        f"\n{'work':28}{'tfrds':>10} {'baseline':>14}{'':>10} {'ratio':>7} {'goal':>7}   images/s"
+        for group in args.only or GROUPS:
+            start = time.perf_counter()
+            own = importlib.import_module(group).measure(DATA, pathlib.Path(name))
+            print(f"\n{group}: {time.perf_counter() - start:.0f} s\n{report.to_text(own)}")
+            sys.stdout.flush()
+            results += own
+    if not args.only:
+        write(results)
+    return 1 if has_missed(results) else 0
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=GROUPS,
+        metavar="GROUP",
+        help="run this group, and write no results; may be repeated",
     )
-    for row in rows:
-        print(
-            f"{row.work:28}{row.ours:>10,.0f} {row.baseline:>14}{row.theirs:>10,.0f} "
-            f"{row.ratio:>6.2f}x {f'{row.goal:.2f}x' if row.goal else '':>7}   {row.verdict}"
-        )
-    results = [dataclasses.asdict(row) for row in rows]
-    (DATA / "results.json").write_text(json.dumps(results, indent=2))
-    return 1 if any(row.verdict == "MISSED" for row in rows) else 0
+    parser.add_argument("--list", action="store_true", help="print the groups")
+    return parser.parse_args()
+
+
+def write(results: list[Result]) -> None:
+    import picture
+
+    print(f"\n{report.to_text(results)}")
+    (DATA / "results.json").write_text(report.to_json(results, machine()), encoding="utf-8")
+    picture.draw(results, DATA / "results.png")
+
+
+def machine() -> dict[str, Any]:
+    import tensorflow as tf
+    import tensorflow_datasets as tfds
+
+    from tfrds.cpus import available_cpus
+
+    return {
+        "processors": available_cpus(),
+        "system": platform.system(),
+        "architecture": platform.machine(),
+        "python": platform.python_version(),
+        "tensorflow": tf.__version__,
+        "tensorflow_datasets": tfds.__version__,
+    }
 
 
 if __name__ == "__main__":

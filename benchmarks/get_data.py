@@ -4,8 +4,9 @@
 fashion-mnist/  the four idx files of Fashion-MNIST (70,000 gray 28x28 images, MIT licence)
 stamps/         Tux Paint's stamps: 796 PNGs in a deep class tree, sounds, texts and SVGs between
 photos-N/       with --photos N: N photographs of about 500x375 (JPEG, near 90 kB) in 20 classes
+large-photos-N/ with --large-photos N: N photographs of 2000x1500 (near 1 MB)
 
-Needs apt-get and dpkg, root only where the list of packages is missing or old; --photos also
+Needs apt-get and dpkg, root only where the list of packages is missing or old; photographs also
 Pillow. What is there already is left as it is, and what is there is complete: each folder appears
 by one rename.
 """
@@ -36,15 +37,15 @@ def get_package_folder(name: str, package: str, inside: str) -> None:
     make_once(DATA / name, make)
 
 
-def get_photos(count: int) -> None:
+def get_photos(name: str, count: int) -> None:
     def make(work: pathlib.Path) -> pathlib.Path:
         # Imported here: the other data must be there for the taking before Pillow is installed.
-        from photos import make_photos
+        from photos import LARGE, USUAL, make_photos
 
-        make_photos(work / "photos", count)
+        make_photos(work / "photos", count, {"photos": USUAL, "large-photos": LARGE}[name])
         return work / "photos"
 
-    make_once(DATA / f"photos-{count}", make)
+    make_once(DATA / f"{name}-{count}", make)
 
 
 def make_once(target: pathlib.Path, make: Callable[[pathlib.Path], pathlib.Path]) -> None:
@@ -85,12 +86,17 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--photos", type=positive, metavar="N", help="also make N photographs")
+    parser.add_argument(
+        "--large-photos", type=positive, metavar="N", help="also make N of 2000x1500"
+    )
     args = parser.parse_args()
     try:
         for name, package, inside in FOLDERS:
             get_package_folder(name, package, inside)
         if args.photos:
-            get_photos(args.photos)
+            get_photos("photos", args.photos)
+        if args.large_photos:
+            get_photos("large-photos", args.large_photos)
     except FetchError as error:
         print(f"get_data.py: {error}", file=sys.stderr)
         return 1
