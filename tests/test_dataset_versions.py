@@ -71,11 +71,36 @@ def test_other_file_formats_are_refused_before_any_work(tool, file_format, data_
     assert not (data_dir / "tool").exists()
 
 
-def test_random_access_through_tfds_is_refused(tool):
+def test_random_access_by_name_is_the_datasets_examples(tool, data_dir):
     builder = tfds.builder("tool")
-    builder.download_and_prepare()
-    with pytest.raises(tfrds.ConfigError, match="as_data_source: tool is stored as TFRecord"):
+    with pytest.raises(tfrds.DatasetError, match="no prepared dataset of tool"):
         builder.as_data_source("train")
+    builder.download_and_prepare()
+    expected = list(builder.as_dataset(split="train").as_numpy_iterator())
+    sources = [
+        builder.as_data_source("train"),
+        builder.as_data_source()["train"],
+        tfrds.data_source("tool", split="train"),
+        tfds.data_source("tool", split="train", data_dir=data_dir),
+    ]
+    for source in sources:
+        assert len(source) == len(expected)
+        for example, other in zip(source, expected, strict=True):
+            np.testing.assert_array_equal(example["image"], other["image"])
+            np.testing.assert_array_equal(example["label"], other["label"])
+
+
+@pytest.mark.parametrize("name", ["decoders", "deserialize_method"])
+def test_a_data_source_decodes_by_itself(tool, name):
+    builder = tfds.builder("tool")
+    with pytest.raises(tfrds.ConfigError, match=f"{name}: a data source decodes by itself, got 3"):
+        builder.as_data_source("train", **{name: 3})
+
+
+def test_tfds_data_source_of_another_format_names_ours(tool):
+    tfds.builder("tool").download_and_prepare()
+    with pytest.raises(tfrds.ConfigError, match=r"For random access use tfrds\.data_source"):
+        tfds.data_source("tool", split="train")
 
 
 @pytest.mark.parametrize("split", ["train[15:5]", "train[15:5]+train", "train[5:5]"])

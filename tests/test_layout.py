@@ -51,6 +51,11 @@ WITHOUT_TENSORFLOW = (
     "tfrds.read.steps",
     "tfrds.read.mapped",
     "tfrds.read.file_status",
+    "tfrds.read.data_source",
+    "tfrds.read.numpy_examples",
+    "tfrds.read.numpy_stages",
+    "tfrds.read.resolve",
+    "tfrds.read.statistics",
 )
 HEAVY = ("tensorflow", "tensorflow_datasets", "keras", "jax", "torch")
 

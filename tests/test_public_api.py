@@ -38,6 +38,7 @@ def test_all_is_what_design_promises_and_sorted():
         "build",
         "builder",
         "class_weight",
+        "data_source",
         "features",
         "keras",
         "load",

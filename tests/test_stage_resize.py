@@ -114,5 +114,20 @@ def test_ratio_is_the_largest_that_keeps_the_sides_at_or_above_the_target(resize
     height, width = np.array([size[0]], np.uint32), np.array([size[1]], np.uint32)
     assert stage.decode_ratios(height, width, np.array([True])).tolist() == [ratio]
     assert stage.decode_ratios(height, width, np.array([False])).tolist() == [1]
+    sides = tf.constant(size[0], tf.int64), tf.constant(size[1], tf.int64)
+    assert stage.decode_ratio(*sides) == ratio
     bilinear = Resize(image_size=(224, 224), resize=resize)
     assert bilinear.decode_ratios(height, width, np.array([True])).tolist() == [1]
+
+
+def test_a_last_batch_smaller_than_declared_is_padded_too():
+    image = photo(1, 20, 33)
+
+    def declared_larger(_):
+        images = tf.numpy_function(lambda: np.stack([image] * 3), [], tf.uint8)
+        images.set_shape((64, 20, 33, 3))
+        return resized_by_stage(images, TARGET, "pad", (1, 2, 3))
+
+    (resized,) = tf.data.Dataset.range(1).map(declared_larger)
+    assert resized.shape == (3, *TARGET, 3)
+    np.testing.assert_allclose(resized[2], expected(image, "pad", (1, 2, 3)), atol=0.01)

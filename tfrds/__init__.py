@@ -26,6 +26,7 @@ _MODULES = {
     "build": "tfrds.no_code",
     "builder": "tfrds.by_name",
     "class_weight": "tfrds.class_weights",
+    "data_source": "tfrds.by_name",
     "load": "tfrds.by_name",
     "mix": "tfrds.mixture",
 }
@@ -45,6 +46,7 @@ __all__ = [
     "build",
     "builder",
     "class_weight",
+    "data_source",
     "features",
     "keras",
     "load",
@@ -54,7 +56,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from tfrds import augment, features, keras, sources
-    from tfrds.by_name import builder, load
+    from tfrds.by_name import builder, data_source, load
     from tfrds.class_weights import class_weight
     from tfrds.errors import (
         ConfigError,

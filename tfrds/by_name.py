@@ -84,6 +84,34 @@ def load(
     return (dataset, dataset_builder.info) if with_info else dataset
 
 
+@accepts_read_options
+def data_source(
+    name: str,
+    *,
+    split: Any = None,
+    data_dir: os.PathLike[str] | str | None = None,
+    **read_options: Unpack[ReadKeywords],
+) -> Any:
+    """Returns random access to a dataset by name, for PyTorch, JAX and Grain.
+
+    ```python
+    train = tfrds.data_source("flowers", split="train", image_size=224)
+    loader = torch.utils.data.DataLoader(train, batch_size=32, shuffle=True, num_workers=4)
+    ```
+
+    Args:
+      name: "name", "name:1.0.0", "name/config:1.*.*": as for `tfds.load`.
+      split: any split expression of TFDS, or a nested structure of them; None: a dict of all.
+      data_dir: root of all datasets.
+      **read_options: see `ImageDatasetBuilder.as_data_source`.
+
+    Raises:
+      DatasetError: no such dataset, or a damaged one.
+      ConfigError: an argument is wrong or cannot be honoured.
+    """
+    return builder(name, data_dir=data_dir).as_data_source(split, **read_options)
+
+
 def builder(
     name: str, *, data_dir: os.PathLike[str] | str | None = None, **builder_kwargs: Any
 ) -> ImageDatasetBuilder:

@@ -22,7 +22,7 @@ from tfrds.disk.build_record import BuildRecord, read_build_record
 from tfrds.disk.layout import is_dataset
 from tfrds.errors import ConfigError, DatasetError
 from tfrds.features import tfds_reader_chosen
-from tfrds.prepare import declared_features, prepare
+from tfrds.prepare import check_same_options, declared_features, prepare
 from tfrds.read.request import Request, choose_seed, choose_worker
 from tfrds.read_options import ReadKeywords, ReadOptions, accepts_read_options, parse_read_options
 from tfrds.spec import BuildOptions
@@ -30,6 +30,7 @@ from tfrds.write.dataset import IMAGE_KEY, LABEL_KEY
 from tfrds.write.sources.by_split import as_source
 
 _log = logging.getLogger("tfrds")
+_DECODED = tfds.decode.DeserializeMethod.DESERIALIZE_AND_DECODE
 
 
 class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: ignore[misc, call-arg]
@@ -168,15 +169,47 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
         """Whether a finished dataset lies in its place."""
         return is_dataset(self._directory)
 
-    def as_data_source(self, *_: Any, **__: Any) -> Any:
-        """Not there: TFDS's random access reads ArrayRecord and Parquet only.
+    @accepts_read_options
+    def as_data_source(
+        self,
+        split: Any = None,
+        *,
+        decoders: Any = None,
+        deserialize_method: Any = _DECODED,
+        **read_options: Unpack[ReadKeywords],
+    ) -> Any:
+        """Returns `DataSource`s: random access to the same examples, for PyTorch, JAX and Grain.
+
+        Element: {"image": numpy float32 [height, width, channels], 0..255, "label": float32
+        [num_classes], one-hot}, in the order of the split expression, equal to what `as_dataset`
+        yields. Nothing of it needs TensorFlow.
+
+        Args:
+          split: any split expression of TFDS, or a nested structure of them; None: a dict of all.
+          decoders: only None.
+          deserialize_method: only TFDS's default, to deserialize and decode.
+          **read_options: those fields of `tfrds.ReadOptions` that are about pixels, labels, keys
+            and storage; order and batches are the loader's.
 
         Raises:
-          ConfigError: always.
+          ConfigError: an argument is wrong or cannot be honoured.
+          DatasetError: the dataset is missing or damaged.
         """
-        raise ConfigError(
-            f"as_data_source: {self.name} is stored as TFRecord, which TFDS has no random access "
-            "to. Use as_dataset, or tfds.as_numpy of it."
+        given = {"decoders": decoders, "deserialize_method": deserialize_method}
+        for name, value in given.items():
+            if value not in (None, _DECODED):
+                raise ConfigError(
+                    f"{name}: a data source decodes by itself, got {value!r}. Leave it out, or use "
+                    "as_dataset."
+                )
+        from tfrds.read.data_source import open_source
+
+        options = parse_read_options(read_options)
+        self._check_prepared()
+        record = self._checked_record()
+        return tree.map_structure(
+            lambda leaf: open_source(record, tfds_compat.row_ranges(self.info, leaf), options),
+            self._leaves(split),
         )
 
     @accepts_read_options
@@ -294,12 +327,15 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
     def _reason_for_tfds_reader(self, decoders: Any, read_config: tfds.ReadConfig) -> str | None:
         if tfds_compat.is_mocked():
             return "tfds.testing.mock_data"
+        self._check_prepared()
+        return tfds_compat.reason_for_tfds_reader(decoders, read_config)
+
+    def _check_prepared(self) -> None:
         if not is_dataset(self._directory):
             raise DatasetError(
                 f"{self.data_dir}: no prepared dataset of {self.name}. Call "
                 "download_and_prepare(), or tfds.load with download=True."
             )
-        return tfds_compat.reason_for_tfds_reader(decoders, read_config)
 
     def _read(self, split: Any, *request: Any) -> Any:
         # Reading is where TensorFlow is needed; building, and asking for the info, is done without
@@ -308,11 +344,13 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
 
         record = self._checked_record()
         wanted = self._request(*request)
-        if split is None:
-            split = {name: name for name in self.info.splits}
         return tree.map_structure(
-            lambda leaf: read_split(record, tfds_compat.row_ranges(self.info, leaf), wanted), split
+            lambda leaf: read_split(record, tfds_compat.row_ranges(self.info, leaf), wanted),
+            self._leaves(split),
         )
+
+    def _leaves(self, split: Any) -> Any:
+        return {name: name for name in self.info.splits} if split is None else split
 
     def _request(
         self,
@@ -353,22 +391,9 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
         return record
 
     def _check_same_options(self, record: BuildRecord) -> None:
-        if self._HOME is not None or str(self.version) != str(self.canonical_version):
-            return  # no class, or an older version, which its own OPTIONS made
-        built, ours = record.content["options"], self.options.to_dict()
-        # The number of shards changes no example, and download_config may have decided it.
-        different = sorted(
-            name
-            for name in ours
-            if name != "num_shards" and ours[name] != built.get(name, ours[name])
-        )
-        if different:
-            name = different[0]
-            raise DatasetError(
-                f"{self.data_dir}: built with {name}={built[name]!r}, OPTIONS of "
-                f"{type(self).__name__} say {name}={ours[name]!r}. Raise VERSION, or build with "
-                "the download mode REUSE_CACHE_IF_EXISTS to overwrite it."
-            )
+        # Without a class, or for an older version, its own OPTIONS made it.
+        if self._HOME is None and str(self.version) == str(self.canonical_version):
+            check_same_options(record, self.options, type(self).__name__)
 
 
 def _own_docstring(cls: type) -> str:

@@ -13,7 +13,9 @@ import tensorflow_datasets as tfds
 
 from tfrds import tfds_compat
 from tfrds.data_dirs import remember_data_dir
+from tfrds.disk.build_record import BuildRecord
 from tfrds.disk.commit import building
+from tfrds.errors import DatasetError
 from tfrds.features import Image, Label
 from tfrds.spec import BuildOptions, background_values
 from tfrds.write.dataset import IMAGE_KEY, LABEL_KEY, Progress, WrittenDataset, write_dataset
@@ -123,3 +125,25 @@ def declared_features(
             LABEL_KEY: Label(names=class_names),
         }
     )
+
+
+def check_same_options(record: BuildRecord, options: BuildOptions, class_name: str) -> None:
+    """Raises DatasetError where a dataset was built with other options than its class has now.
+
+    Args:
+      record: of the build.
+      options: of the class.
+      class_name: for the message.
+    """
+    built, ours = record.content["options"], options.to_dict()
+    # The number of shards changes no example, and download_config may have decided it.
+    different = sorted(
+        name for name in ours if name != "num_shards" and ours[name] != built.get(name, ours[name])
+    )
+    if different:
+        name = different[0]
+        raise DatasetError(
+            f"{record.directory}: built with {name}={built[name]!r}, OPTIONS of {class_name} say "
+            f"{name}={ours[name]!r}. Raise VERSION, or build with the download mode "
+            "REUSE_CACHE_IF_EXISTS to overwrite it."
+        )

@@ -9,6 +9,7 @@ from typing import Any
 
 from tfrds.disk.build_record import BuildRecord
 from tfrds.errors import ConfigError
+from tfrds.read import resolve
 from tfrds.read.augmentation import Augmentation, parse_augmentation
 from tfrds.read.example import ExampleStage
 from tfrds.read.host import Details, PipelineSpec
@@ -23,10 +24,8 @@ from tfrds.read.stages.crop import CenterCrop
 from tfrds.read.stages.resize import Resize
 from tfrds.read.stages.stage import CropStage
 from tfrds.read.stages.values import Values
-from tfrds.read.statistics import dataset_statistics
 from tfrds.read.stream import check_stream, make_stream
 from tfrds.read_options import ReadOptions
-from tfrds.spec import background_values
 
 
 def read_split(
@@ -71,7 +70,7 @@ def make_spec(
     """
     options = request.options
     is_raw = record.content["image"]["encoding"] == "raw"
-    stored = stored_shape(record)
+    stored = resolve.stored_shape(record)
     steps = make_steps(order.num_examples, request)
     augmentation = parse_augmentation(
         options.augment,
@@ -124,7 +123,7 @@ def make_spec(
 def _check_that_it_cuts(record: BuildRecord, options: ReadOptions, crop: CropStage) -> None:
     """Raises ConfigError for a centred crop of what the declared size made just as large."""
     size = record.image_shape[:2]
-    is_resized_first = _is_resized_while_reading(record) and options.image_size is None
+    is_resized_first = resolve.is_resized_while_reading(record) and options.image_size is None
     if is_resized_first and isinstance(crop, CenterCrop) and crop.image_size == size:
         raise ConfigError(
             f"augment: CenterCrop({size}) cuts nothing off, as images of {record.name} are resized "
@@ -146,31 +145,10 @@ def _weights(
     return parse_sample_weight(request.options.sample_weight, num_examples, request.class_names)
 
 
-def _is_resized_while_reading(record: BuildRecord) -> bool:
-    is_raw = record.content["image"]["encoding"] == "raw"
-    return not is_raw and record.content["options"]["image_size"] is not None
-
-
-def stored_shape(record: BuildRecord) -> tuple[int | None, int | None, int]:
-    """Returns (height, width, channels) of stored images, None where they vary."""
-    declared = record.image_shape
-    return (None, None, declared[2]) if _is_resized_while_reading(record) else declared
-
-
 def choose_resize(record: BuildRecord, options: ReadOptions) -> Resize | None:
-    """Returns how stored images reach the size that is asked for; None: they have it."""
-    declared = record.image_shape[:2] if _is_resized_while_reading(record) else None
-    image_size: Any = options.image_size or declared
-    stored = stored_shape(record)
-    if image_size is None or image_size == stored[:2]:
-        return None
-    built = record.content["options"]
-    return Resize(
-        image_size=image_size,
-        resize=options.resize or built["resize"],
-        background=background_values(built["background"], stored[2]),
-        interpolation=options.interpolation,
-    )
+    """Returns the stage that gives stored images the size that is asked for; None: they have it."""
+    spec = resolve.choose_resize(record, options)
+    return Resize(**vars(spec)) if spec else None
 
 
 def _resize_to_crop(record: BuildRecord, options: ReadOptions, crop: CropStage) -> Resize | None:
@@ -197,41 +175,5 @@ def _resize_to_crop(record: BuildRecord, options: ReadOptions, crop: CropStage) 
 
 
 def choose_values(record: BuildRecord, options: ReadOptions) -> Values:
-    """Returns what the model takes: pixels and labels."""
-    num_classes = record.content["label"]["num_classes"]
-    if options.label_mode == "binary" and num_classes != 2:
-        raise ConfigError(
-            f"label_mode: 'binary' is for two classes, {record.name} has {num_classes}. Pass "
-            'label_mode="int" or "one_hot".'
-        )
-    center, scale = _affine(record, options)
-    return Values(
-        num_classes=num_classes,
-        dtype=options.dtype,
-        center=center,
-        scale=scale,
-        label_mode=options.label_mode,
-        label_smoothing=options.label_smoothing,
-    )
-
-
-def _affine(
-    record: BuildRecord, options: ReadOptions
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Returns (center, scale): a pixel of 0..255 becomes (pixel - center) * scale."""
-    low, high = options.value_range
-    step = (high - low) / 255
-    if options.normalize is None:
-        return (-low / step + 0.0,), (step,)
-    if options.normalize == "dataset":
-        measured = dataset_statistics(record)
-        return measured.mean, tuple(1 / (std or 1.0) for std in measured.std)
-    mean, std = options.normalize
-    channels = record.image_shape[2]
-    for name, numbers in (("mean", mean), ("std", std)):
-        if len(numbers) not in (1, channels):
-            raise ConfigError(
-                f"normalize: expected one {name} or {channels}, one for each channel of "
-                f"{record.name}, got {len(numbers)}: {list(numbers)}."
-            )
-    return tuple((value - low) / step for value in mean), tuple(step / value for value in std)
+    """Returns the stage that gives what the model takes: pixels and labels."""
+    return Values(**vars(resolve.choose_values(record, options)))

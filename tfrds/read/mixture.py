@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from tfrds.disk.build_record import BuildRecord
 from tfrds.errors import ConfigError
-from tfrds.read.datasets import make_spec, stored_shape
+from tfrds.read.datasets import make_spec
 from tfrds.read.fetch import SplitReader
 from tfrds.read.mixed import MixedReader, quotas_of
 from tfrds.read.order import Order
 from tfrds.read.pipeline import make_dataset
 from tfrds.read.request import Request, open_reader
+from tfrds.read.resolve import stored_shape
 
 
 def read_mixture(

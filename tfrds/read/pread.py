@@ -172,6 +172,11 @@ def _threads() -> concurrent.futures.ThreadPoolExecutor:
     return concurrent.futures.ThreadPoolExecutor(_NUM_THREADS, thread_name_prefix="tfrds-read")
 
 
+# A process that is forked while the threads are there gets their pool without them: it would wait
+# for ever.
+os.register_at_fork(after_in_child=_threads.cache_clear)
+
+
 def _plan(
     numbers: NDArray[np.int64],
     offsets: NDArray[np.int64],

@@ -12,13 +12,12 @@ import pathlib
 import secrets
 
 import numpy as np
-import tensorflow as tf
 
 from tfrds.disk.build_record import BuildRecord, canonical_json
 from tfrds.disk.layout import STATISTICS_FILE
 from tfrds.read.fetch import SplitReader
+from tfrds.read.numpy_stages.decode import decode_encoded
 from tfrds.read.order import Order
-from tfrds.read.stages.decode import decode_encoded
 
 _log = logging.getLogger("tfrds")
 
@@ -100,9 +99,10 @@ def _measure(record: BuildRecord) -> Statistics:
     pixels, total, squares = 0, np.zeros(channels), np.zeros(channels)
     for start in range(0, count, _STEP):
         batch = reader.fetch(order.rows(0, np.arange(start, min(start + _STEP, count))))
-        for image in batch.images:
-            decoded = decode_encoded(tf.constant(image), channels) if not reader.is_raw else image
-            values = np.asarray(decoded, np.float64).reshape(-1, channels)
+        for image, is_jpeg in zip(batch.images, batch.is_jpeg, strict=True):
+            if isinstance(image, bytes):
+                image = decode_encoded(image, channels, bool(is_jpeg))
+            values = np.asarray(image, np.float64).reshape(-1, channels)
             pixels += len(values)
             total += values.sum(axis=0)
             squares += (values**2).sum(axis=0)

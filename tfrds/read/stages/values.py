@@ -13,28 +13,13 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from tfrds.read.resolve import ValuesSpec
 from tfrds.read.stages.compiled import has_compiler
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Values:
-    """The stage; one frozen object a dataset, see `tfrds.ReadOptions` for the options.
-
-    Attributes:
-      num_classes: depth of one-hot labels.
-      dtype: "float32", "bfloat16", "float16" or "uint8" of the images.
-      center: subtracted from pixels of 0..255, a value for each channel or one for all.
-      scale: multiplied with after that, likewise.
-      label_mode: "one_hot", "int" or "binary".
-      label_smoothing: 0..1, the share of a one-hot label that is spread over all classes.
-    """
-
-    num_classes: int
-    dtype: str = "float32"
-    center: tuple[float, ...] = (0.0,)
-    scale: tuple[float, ...] = (1.0,)
-    label_mode: str = "one_hot"
-    label_smoothing: float = 0.0
+class Values(ValuesSpec):
+    """The stage; one frozen object a dataset."""
 
     def __call__(
         self, images: tf.Tensor, labels: tf.Tensor, *, is_one_shape: bool
