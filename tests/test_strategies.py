@@ -45,19 +45,31 @@ def epochs(numbered):
 
 def run(kind, numbered, count=1):
     """Returns what all processes said, and what they wrote beside it."""
+    port = free_port()
+    return run_all(
+        [
+            [SCRIPT, kind, numbered, *([index, count, port] if count > 1 else [])]
+            for index in range(count)
+        ]
+    )
+
+
+def free_port():
     with socket.socket() as free:
         free.bind(("localhost", 0))
-        port = free.getsockname()[1]
+        return free.getsockname()[1]
+
+
+def run_all(commands):
     processes = [
         subprocess.Popen(
-            [sys.executable, str(SCRIPT), kind, str(numbered)]
-            + ([str(index), str(count), str(port)] if count > 1 else []),
+            [sys.executable, *map(str, command)],
             env=environment(TF_CPP_MIN_LOG_LEVEL="0", CUDA_VISIBLE_DEVICES="-1"),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
-        for index in range(count)
+        for command in commands
     ]
     lines, errors = [], ""
     for process in processes:
@@ -132,3 +144,18 @@ def test_jax_devices_share_each_batch(numbered, epochs):
         assert numbers == epochs[0][step * BATCH : (step + 1) * BATCH]
     (found,) = losses(lines)
     assert found[-1] < found[0]
+
+
+def test_ranks_of_distributed_data_parallel_share_a_data_source(numbered):
+    pytest.importorskip("torch")
+    port = free_port()
+    script = ROOT / "tests" / "ddp_run.py"
+    lines, _ = run_all([[script, numbered, rank, 2, port] for rank in range(2)])
+    for epoch in range(EPOCHS):
+        seen = Counter(
+            number for line in lines if line.get("epoch") == epoch for number in line["numbers"]
+        )
+        assert seen == Counter(range(COUNT))
+    first, second = (line for line in lines if "weights" in line)
+    assert first["weights"] == second["weights"]
+    assert first["loss"][-1] < first["loss"][0]
