@@ -43,6 +43,7 @@ def test_all_is_what_design_promises_and_sorted():
         "keras",
         "load",
         "mix",
+        "preprocess",
         "sources",
     ]
 

@@ -128,6 +128,5 @@ def test_a_last_batch_smaller_than_declared_is_padded_too():
         images.set_shape((64, 20, 33, 3))
         return resized_by_stage(images, TARGET, "pad", (1, 2, 3))
 
-    (resized,) = tf.data.Dataset.range(1).map(declared_larger)
-    assert resized.shape == (3, *TARGET, 3)
-    np.testing.assert_allclose(resized[2], expected(image, "pad", (1, 2, 3)), atol=0.01)
+    for resized in tf.data.Dataset.range(1).map(declared_larger).unbatch().take(3):
+        np.testing.assert_allclose(resized, expected(image, "pad", (1, 2, 3)), atol=0.01)

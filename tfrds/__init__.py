@@ -29,6 +29,7 @@ _MODULES = {
     "data_source": "tfrds.by_name",
     "load": "tfrds.by_name",
     "mix": "tfrds.mixture",
+    "preprocess": "tfrds.preprocessing",
 }
 _SUBMODULES = ("augment", "features", "keras", "sources")
 
@@ -51,6 +52,7 @@ __all__ = [
     "keras",
     "load",
     "mix",
+    "preprocess",
     "sources",
 ]
 
@@ -69,6 +71,7 @@ if TYPE_CHECKING:
     from tfrds.image_builder import ImageDatasetBuilder
     from tfrds.mixture import mix
     from tfrds.no_code import build
+    from tfrds.preprocessing import preprocess
     from tfrds.read_options import ReadOptions
     from tfrds.spec import BuildOptions
 

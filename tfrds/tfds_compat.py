@@ -261,5 +261,9 @@ def row_ranges(info: tfds.core.DatasetInfo, split: Any) -> list[tuple[str, int, 
 def check_file_format(file_format: Any) -> None:
     """Raises ConfigError unless a `file_format` argument of TFDS is TFRecord, or None."""
     if file_format is not None and str(getattr(file_format, "value", file_format)) != "tfrecord":
-        hint = " For random access use tfrds.data_source." if "array" in str(file_format).lower() else ""
+        hint = (
+            " For random access use tfrds.data_source."
+            if "array" in str(file_format).lower()
+            else ""
+        )
         raise ConfigError(f"file_format: tfrds knows 'tfrecord', got {file_format!r}.{hint}")

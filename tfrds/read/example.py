@@ -130,7 +130,7 @@ class ExampleStage:
             return image
         if not self.is_cut_first:
             image = image[top : top + height, left : left + width]
-        return _place(image, above, before, self.crop)
+        return place(image, above, before, self.crop)
 
     def _ratio(self, ratio: tf.Tensor) -> tf.Tensor | None:
         return ratio if self.resize and self.resize.may_decode_smaller else None
@@ -165,7 +165,7 @@ def _inside(
     return inside, inner - firsts
 
 
-def _place(image: tf.Tensor, above: tf.Tensor, before: tf.Tensor, crop: CropStage) -> tf.Tensor:
+def place(image: tf.Tensor, above: tf.Tensor, before: tf.Tensor, crop: CropStage) -> tf.Tensor:
     """Returns the image on a ground of the crop's size and colour."""
     height, width = crop.image_size
     fill = tf.constant(crop.fill)

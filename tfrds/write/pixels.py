@@ -93,11 +93,24 @@ def resize_image(
         # Cut first: resize(box=...) lets the pixels outside the box into its edges.
         image = image.crop((left, top, left + box_w, top + box_h))
     if resize != "pad":
-        return image.resize((width, height), Image.Resampling.BILINEAR)
+        return _bilinear(image, height, width)
     top, left, inner_h, inner_w = pad_box(image.height, image.width, height, width)
     canvas = Image.new("RGB", (width, height), background).convert(image.mode)
-    canvas.paste(image.resize((inner_w, inner_h), Image.Resampling.BILINEAR), (left, top))
+    canvas.paste(_bilinear(image, inner_h, inner_w), (left, top))
     return canvas
+
+
+def _bilinear(image: Image.Image, height: int, width: int) -> Image.Image:
+    """Resizes one side after the other, as Pillow 13 does it in one call.
+
+    Each pass rounds, so their order decides bits, and it differs between versions: up to 12 Pillow
+    begins with the width always.
+    """
+    cut = image.height - height
+    is_height_first = cut > 0 and cut > 2 * (image.width - width)
+    first = (image.width, height) if is_height_first else (width, image.height)
+    half = image.resize(first, Image.Resampling.BILINEAR)
+    return half.resize((width, height), Image.Resampling.BILINEAR)
 
 
 def resize_array(
