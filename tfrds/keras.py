@@ -1,4 +1,4 @@
-"""For training with Keras: the callback that keeps a dataset's epochs and Keras's the same."""
+"""For training with Keras: epochs that are Keras's own, and training that survives its process."""
 
 from typing import Any
 
@@ -6,7 +6,10 @@ import keras
 
 from tfrds.errors import ConfigError
 from tfrds.read import host_calls
-from tfrds.read.pipeline import Pipeline
+from tfrds.read.host import Pipeline
+from tfrds.resume import fit_resumable
+
+__all__ = ["SyncEpoch", "fit_resumable"]
 
 
 class SyncEpoch(keras.callbacks.Callback):  # type: ignore[misc]
