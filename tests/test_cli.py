@@ -59,6 +59,8 @@ def start(*arguments, **options):
         [sys.executable, "-m", "tfrds.cli", *map(str, arguments)],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         text=True,
+        # Where the tests run in the background, SIGINT is ignored, and processes inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         **{
             "stdin": subprocess.DEVNULL,
             "stdout": subprocess.PIPE,
