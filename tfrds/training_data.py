@@ -40,7 +40,7 @@ class TrainingData:
             )
         self.num_steps = int(self.batches.cardinality())
         for pipeline in self.pipelines:
-            steps, found = pipeline._spec.steps, pipeline._spec.augmentation.seed
+            steps, found = pipeline.steps, pipeline.seed
             if steps.num_steps != self.num_steps or not self.num_steps:
                 raise ConfigError(
                     f"make_dataset: expected the batches that tfrds.load makes, {steps.num_steps} "
@@ -52,7 +52,7 @@ class TrainingData:
                     f"make_dataset: expected a dataset with seed={seed}, as it was called with, "
                     f"got one with {found}. Pass seed=seed to tfrds.load."
                 )
-        steps = self.pipelines[0]._spec.steps
+        steps = self.pipelines[0].steps
         self.batch_size = (steps.batch_size or 1) * steps.worker[1]
         self.fingerprint = _fingerprint(self.pipelines)
 
@@ -61,10 +61,9 @@ def _fingerprint(pipelines: list[Pipeline]) -> str:
     """Returns a hash of the datasets as built, and of the order in which their examples come."""
     digest = hashlib.sha256()
     for pipeline in pipelines:
-        order = pipeline._order
+        order = pipeline.order
         positions = np.arange(min(order.num_examples, _FINGERPRINTED))
-        readers: Any = getattr(pipeline._reader, "_readers", (pipeline._reader,))
-        for reader in readers:
-            digest.update(reader._record.digest.encode())
+        for built in pipeline.digests:
+            digest.update(built.encode())
         digest.update(order.rows(0, positions).astype("<i8").tobytes())
     return digest.hexdigest()

@@ -91,6 +91,7 @@ class SplitReader:
         in_memory: bool = False,
     ) -> None:
         self._record = record
+        self.digests = [record.digest]
         self._verify_records = verify_records
         self._splits = tuple(splits)
         self._indexes: list[Rows] = []

@@ -93,12 +93,19 @@ class Pipeline:
 
     Attributes:
       epochs: sets and takes the epoch of the next iterator.
+      order: of the examples.
+      steps: of an epoch.
+      seed: of the permutation and of augmentation.
+      digests: of the datasets that are read.
     """
 
     def __init__(self, reader: SplitReader | MixedReader, order: Order, spec: PipelineSpec) -> None:
         self.epochs = EpochState(*spec.start)
+        self.order = order
+        self.steps = spec.steps
+        self.seed = spec.augmentation.seed
+        self.digests = reader.digests
         self._reader = reader
-        self._order = order
         self._spec = spec
         # Large images that are merely cast are cast as they are copied: TensorFlow would write the
         # floats to fresh memory, and clearing that takes as long. 1.1 to 1.2 times the speed.
@@ -138,21 +145,21 @@ class Pipeline:
         Where the fetches are taken apart again, the last one may be smaller without harm, and their
         number is only known if all have the same shape.
         """
-        steps = self._spec.steps
+        steps = self.steps
         is_taken_apart = not self._spec.example.is_fetched_whole or steps.batch_size is None
         return steps.fetch_size if is_taken_apart or steps.has_full_batches else None
 
     def draw(self) -> NDArray[np.int64]:
         """Returns the fetches left of the next epoch: their steps, counted through all epochs."""
         epoch, first_step = self.epochs.take()
-        return epoch * self._spec.steps.num_steps + self._spec.steps.fetches(first_step)
+        return epoch * self.steps.num_steps + self.steps.fetches(first_step)
 
     def fetch(self, global_step: int) -> dict[str, Any]:
         """Returns the parts of one fetch, see `parts`, each for a batch of examples."""
-        epoch, step = divmod(global_step, self._spec.steps.num_steps)
-        positions = self._spec.steps.positions(step)
-        examples = self._order.examples(epoch, positions)
-        rows = self._order.rows_of(examples)
+        epoch, step = divmod(global_step, self.steps.num_steps)
+        positions = self.steps.positions(step)
+        examples = self.order.examples(epoch, positions)
+        rows = self.order.rows_of(examples)
         fetched = self._fetch_images(epoch, positions, rows)
         if self._spec.weights:
             fetched["sample_weight"] = self._spec.weights.of(examples, fetched["labels"])
@@ -217,9 +224,9 @@ class Details(Pipeline):
 
     def fetch(self, global_step: int) -> dict[str, Any]:
         """Returns the parts of one fetch, see `parts`, each for a batch of examples."""
-        epoch, step = divmod(global_step, self._spec.steps.num_steps)
-        positions = self._spec.steps.positions(step)
-        batch = self._reader.describe(self._order.rows(epoch, positions))
+        epoch, step = divmod(global_step, self.steps.num_steps)
+        positions = self.steps.positions(step)
+        batch = self._reader.describe(self.order.rows(epoch, positions))
         heights, widths = batch.heights.astype(np.int64), batch.widths.astype(np.int64)
         example, augmentation = self._spec.example, self._spec.augmentation
         boxes = None

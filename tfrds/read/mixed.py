@@ -25,6 +25,7 @@ class MixedReader:
     def __init__(self, readers: Sequence[SplitReader], counts: Sequence[int]) -> None:
         self._readers = tuple(readers)
         self.firsts = np.cumsum([0, *counts[:-1]])
+        self.digests = [digest for reader in readers for digest in reader.digests]
         self.is_raw = readers[0].is_raw
         self.has_large_images = readers[0].has_large_images
         self.is_slow = any(reader.is_slow for reader in readers)
