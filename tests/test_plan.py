@@ -6,33 +6,15 @@ import tracemalloc
 import images
 import numpy as np
 import pytest
+from fake_source import FakeSource
 
-from tfrds.disk.keys import Keys
 from tfrds.errors import ConfigError, EncodeError, SourceError
 from tfrds.spec import BuildOptions
 from tfrds.write.plan import make_plan
 from tfrds.write.sources import Arrays, ImageFolder
-from tfrds.write.sources.base import References
 from tfrds.write.sources.by_split import BySplit
 
 MIB = 2**20
-
-
-class FakeSource:
-    """References without images."""
-
-    kind, is_in_memory = "fake", True
-
-    def __init__(self, keys, labels=None, names=("a", "b"), **columns):
-        self.references = References(
-            keys=Keys.from_iterable(keys),
-            labels=np.zeros(len(keys), np.int32) if labels is None else np.array(labels, np.int32),
-            class_names=tuple(names),
-            **{"sizes": np.full(len(keys), 100), "shape": (4, 5, 3), **columns},
-        )
-
-    def scan(self):
-        return self.references
 
 
 def keys_of(count):

@@ -5,31 +5,17 @@ import logging
 import images
 import numpy as np
 import pytest
+from fake_source import FakeSource
 
-from tfrds.disk.keys import Keys
 from tfrds.errors import ConfigError, SourceError
 from tfrds.spec import BuildOptions
 from tfrds.write.classes import sort_class_names
 from tfrds.write.plan import make_plan
 from tfrds.write.sources import Arrays, ImageFolder
-from tfrds.write.sources.base import References
 
 
-class FakeSource:
-    """References without images, one for each label."""
-
-    kind, is_in_memory = "fake", True
-
-    def __init__(self, labels, names):
-        self.references = References(
-            keys=Keys.from_iterable([b"%d" % row for row in range(len(labels))]),
-            labels=np.array(labels, np.int32),
-            class_names=tuple(names),
-            sizes=np.full(len(labels), 100),
-        )
-
-    def scan(self):
-        return self.references
+def of_classes(labels, names):
+    return FakeSource([b"%d" % row for row in range(len(labels))], labels, names)
 
 
 def arrays(labels):
@@ -59,7 +45,7 @@ def test_class_names_sort_as_numbers_only_if_they_are_exactly_that(names, expect
 
 def mapping_of(names):
     """Returns a plan of one image for each class, and the class numbers by name."""
-    plan = plan_of(FakeSource(range(len(names)), names))
+    plan = plan_of(of_classes(range(len(names)), names))
     return plan, dict(zip(names, plan.labels.tolist(), strict=True))
 
 
@@ -108,7 +94,7 @@ def test_one_mapping_for_all_splits_and_a_split_that_lacks_a_class_keeps_the_num
 
 
 def test_given_class_names_decide_the_numbers():
-    source = FakeSource([0, 1], ["cat", "dog"])
+    source = of_classes([0, 1], ["cat", "dog"])
     plan = plan_of(source, class_names=["dog", "cat"])
     assert plan.class_names == ("dog", "cat")
     assert plan.labels.tolist() == [1, 0]
@@ -116,7 +102,7 @@ def test_given_class_names_decide_the_numbers():
 
 
 def test_class_that_was_not_given_is_named_with_the_choices():
-    source = FakeSource([0, 1], ["cat", "emu"])
+    source = of_classes([0, 1], ["cat", "emu"])
     with pytest.raises(
         SourceError,
         match=r"class_names: the source has the class 'emu', expected one\s+of \['dog', 'cat'\]",
@@ -128,7 +114,7 @@ def test_class_that_was_not_given_is_named_with_the_choices():
 
 
 def test_given_class_without_images_is_warned_of():
-    source = FakeSource([0, 1], ["cat", "dog"])
+    source = of_classes([0, 1], ["cat", "dog"])
     with pytest.warns(UserWarning, match=r"No image is of the classes \['emu', 'gnu'\]"):
         plan = plan_of(source, class_names=["emu", "cat", "gnu", "dog"])
     assert plan.labels.tolist() == [1, 3]
@@ -136,18 +122,18 @@ def test_given_class_without_images_is_warned_of():
 
 def test_single_class_is_warned_of():
     with pytest.warns(UserWarning, match="single class 'cat'"):
-        plan_of(FakeSource([0], ["cat"]))
+        plan_of(of_classes([0], ["cat"]))
 
 
 def test_names_that_differ_in_case_only_are_warned_of():
-    source = FakeSource([0, 1, 2], ["Cat", "cat", "dog"])
+    source = of_classes([0, 1, 2], ["Cat", "cat", "dog"])
     with pytest.warns(UserWarning, match=r"differ only in upper and lower case: \['Cat', 'cat'\]"):
         plan_of(source)
 
 
 def test_warnings_point_at_the_callers_of_make_plan_and_not_into_it():
     with pytest.warns(UserWarning, match="single class") as caught:
-        plan_of(FakeSource([0], ["cat"]))
+        plan_of(of_classes([0], ["cat"]))
     assert not caught[0].filename.endswith("write/plan.py")
 
 
@@ -164,7 +150,7 @@ def test_warnings_point_at_the_callers_of_make_plan_and_not_into_it():
 )
 def test_given_class_names_that_cannot_be_used_are_refused(names, message):
     with pytest.raises(ConfigError, match=message):
-        plan_of(FakeSource([0], ["a"]), class_names=names)
+        plan_of(of_classes([0], ["a"]), class_names=names)
 
 
 def test_given_names_number_integer_labels():

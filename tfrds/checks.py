@@ -6,7 +6,7 @@
 import math
 import numbers
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from tfrds.errors import ConfigError
 
@@ -200,32 +200,3 @@ def check_background(background: object) -> None:
         raise ConfigError(
             f"background: expected (red, green, blue), each from 0 to 255, got {background!r}."
         )
-
-
-def check_fractions(splits: object) -> dict[str, float]:
-    """Returns fractions by split name.
-
-    Raises:
-      ConfigError: no mapping, a name that cannot be used, or fractions that do not sum to 1.
-    """
-    if not isinstance(splits, Mapping) or not splits:
-        raise ConfigError(
-            'splits: expected fractions by name such as {"train": 0.8, "test": 0.2}, '
-            f"got {splits!r}."
-        )
-    for name, fraction in splits.items():
-        check_split_name(name)
-        if (
-            isinstance(fraction, bool)
-            or not isinstance(fraction, int | float)
-            or not 0 < fraction <= 1
-        ):
-            raise ConfigError(
-                f"splits: the fraction of {name!r} must be above 0 and at most 1, got {fraction!r}."
-            )
-    total = sum(splits.values())
-    if abs(total - 1) > 1e-6:
-        raise ConfigError(
-            f"splits: fractions must sum to 1, got {dict(splits)} with the sum {total:g}."
-        )
-    return {str(name): float(fraction) for name, fraction in splits.items()}

@@ -29,13 +29,14 @@ def sort_class_names(names: Iterable[str]) -> list[str]:
 
 
 def number_classes(
-    references: References, given: Sequence[str] | None
+    references: References, given: Sequence[str] | None, known: Sequence[str] = ()
 ) -> tuple[tuple[str, ...], NDArray[np.int32]]:
     """Returns (class names in the order of their numbers, int32 [n] labels as these numbers).
 
     Args:
       references: of the source.
       given: the names in their order, from the options; None: by the source, sorted.
+      known: classes of an earlier version, which keep their numbers; others get those behind them.
 
     Raises:
       ConfigError: a given name cannot be used.
@@ -54,6 +55,8 @@ def number_classes(
         except SourceError as error:
             raise ConfigError(str(error)) from error
     names = tuple(names)
+    if known:
+        names = _behind(known, names, is_numbered=references.has_numbered_classes)
     if references.has_numbered_classes:
         highest = int(references.labels.max())
         if highest >= len(names):
@@ -74,8 +77,19 @@ def number_classes(
         labels = np.array([numbers[name] for name in references.class_names], np.int32)[
             references.labels
         ]
-    _warn_of_classes(names, labels)
+    if not known:
+        _warn_of_classes(names, labels)
     return names, labels
+
+
+def _behind(known: Sequence[str], names: tuple[str, ...], *, is_numbered: bool) -> tuple[str, ...]:
+    """Returns the known names, and behind them those of `names` that are none of these."""
+    if not is_numbered:
+        return (*known, *(name for name in names if name not in set(known)))
+    # Numbers mean the classes of the earlier version, whatever these are called; more of them
+    # continue names that are numbers themselves.
+    are_numbers = list(known) == [str(number) for number in range(len(known))]
+    return (*known, *names[len(known) :]) if are_numbers else tuple(known)
 
 
 def _warn_of_classes(names: Sequence[str], labels: NDArray[np.int32]) -> None:

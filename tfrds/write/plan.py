@@ -9,6 +9,7 @@ import dataclasses
 import hashlib
 import logging
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,9 @@ from tfrds.errors import ConfigError, EncodeError, SourceError
 from tfrds.spec import MAX_AUTO_RAW_SIDE, BuildOptions, ImageSpec
 from tfrds.write.check import read_size
 from tfrds.write.classes import describe_order, number_classes
-from tfrds.write.sources.base import References, Source
-from tfrds.write.splits import assign_splits
-
-# Hashes of a key by what they decide. Their names stand in tfrds.json: another way to hash gets
-# another name.
-ORDER_HASH = "blake2b-128 tfrds-order-1"
-SPLIT_HASH = "blake2b-128 tfrds-split-1"
+from tfrds.write.key_hash import ORDER_HASH, hash_keys, sort_by_hash
+from tfrds.write.sources.base import Inputs, References, Source
+from tfrds.write.splits import ChosenSplits, choose_splits
 
 _SHARD_BYTES = 256 * 2**20
 _MIN_SHARD_EXAMPLES = 512  # below this a shard is not worth a file ...
@@ -72,6 +69,7 @@ class Plan:
       image: how each image is stored.
       class_names: in the order of their numbers.
       keys, labels: of all examples, by the source's rows; labels are positions in `class_names`.
+      stamps: uint64, likewise; see `References`.
       splits: by name, in TFDS's order of names.
       left_out: files that are no images, by kind.
       notes: what was decided on the way, for the user to read.
@@ -83,9 +81,15 @@ class Plan:
     class_names: tuple[str, ...]
     keys: Keys
     labels: NDArray[np.int32]
+    stamps: NDArray[np.uint64]
     splits: dict[str, SplitPlan]
     left_out: Counter[str]
     notes: tuple[str, ...]
+
+    @property
+    def class_names_sha256(self) -> str:
+        """Digest of the class names, as `tfrds.json` has it."""
+        return hashlib.sha256("\n".join(self.class_names).encode()).hexdigest()
 
     @property
     def num_examples(self) -> int:
@@ -98,7 +102,13 @@ class Plan:
         return [int(count) for count in np.bincount(labels, minlength=len(self.class_names))]
 
 
-def make_plan(source: Source, options: BuildOptions, *, limit: int | None = None) -> Plan:
+def make_plan(
+    source: Source,
+    options: BuildOptions,
+    *,
+    limit: int | None = None,
+    known_classes: Sequence[str] = (),
+) -> Plan:
     """Scans `source` and decides everything about the dataset but the encoded bytes.
 
     Args:
@@ -106,6 +116,7 @@ def make_plan(source: Source, options: BuildOptions, *, limit: int | None = None
       options: of the build.
       limit: keep at most this many examples of each split: the first in record order, so a random
         sample.
+      known_classes: of an earlier version, which keep their numbers.
 
     Raises:
       SourceError: no images, unusable labels or class names, equal keys, an empty split.
@@ -116,16 +127,14 @@ def make_plan(source: Source, options: BuildOptions, *, limit: int | None = None
     references = source.scan()
     if not len(references.keys):
         raise SourceError("source: expected at least one labelled image, found none.")
-    class_names, labels = number_classes(references, options.class_names)
-    order = _order(references.keys, ORDER_HASH)
+    class_names, labels = number_classes(references, options.class_names, known_classes)
+    order = _order(references.keys)
     image = _image_spec(source, references, options, order)
-    rows_by_split = {
-        name: rows[:limit]
-        for name, rows in _split_rows(references, labels, len(class_names), options, order).items()
-    }
+    chosen = choose_splits(references, labels, class_names, options)
     sizes = _estimated_sizes(references, options, image)
     splits = {}
-    for name, rows in sorted(rows_by_split.items()):
+    for name, rows in sorted(_rows_by_split(chosen, order).items()):
+        rows = rows[:limit]
         estimated = int(sizes[rows].sum())
         splits[name] = SplitPlan(
             rows=rows,
@@ -134,8 +143,8 @@ def make_plan(source: Source, options: BuildOptions, *, limit: int | None = None
         )
     for note in references.notes:
         _log.info(note)
-    class_notes = describe_order(class_names)
-    for note in class_notes:
+    warnings = (*describe_order(class_names), *chosen.notes)
+    for note in warnings:
         _log.warning(note)
     return Plan(
         source=source,
@@ -144,23 +153,22 @@ def make_plan(source: Source, options: BuildOptions, *, limit: int | None = None
         class_names=class_names,
         keys=references.keys,
         labels=labels,
+        stamps=references.stamps,
         splits=splits,
         left_out=references.left_out,
-        notes=(*references.notes, *class_notes),
+        notes=(*references.notes, *warnings),
     )
 
 
-def _order(keys: Keys, hash_name: str) -> NDArray[np.int64]:
+def _order(keys: Keys) -> NDArray[np.int64]:
     """Returns the rows sorted by the 128-bit hash of their keys.
 
     Raises:
       SourceError: two keys are equal.
     """
-    salt = hash_name.split()[1].encode()
-    digests = b"".join(hashlib.blake2b(key, digest_size=16, salt=salt).digest() for key in keys)
-    halves = np.frombuffer(digests, ">u8").reshape(-1, 2)
-    order = np.lexsort((halves[:, 1], halves[:, 0]))
-    ordered = halves[order]
+    hashes = hash_keys(keys, ORDER_HASH)
+    order = sort_by_hash(hashes)
+    ordered = hashes[order]
     equal = np.flatnonzero((ordered[1:] == ordered[:-1]).all(axis=1))
     if len(equal):
         key = keys[int(order[equal[0]])].decode()
@@ -172,29 +180,13 @@ def _order(keys: Keys, hash_name: str) -> NDArray[np.int64]:
     return order
 
 
-def _split_rows(
-    references: References,
-    labels: NDArray[np.int32],
-    num_classes: int,
-    options: BuildOptions,
-    order: NDArray[np.int64],
-) -> dict[str, NDArray[np.int64]]:
+def _rows_by_split(chosen: ChosenSplits, order: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
     """Returns the rows of each split, in record order."""
-    if options.splits is None:
-        if references.splits is None:
-            return {"train": order}
-        splits, names = references.splits, references.split_names
-    else:
-        if references.splits is not None:
-            raise ConfigError(
-                f"splits: the source has its own, {list(references.split_names)}. Leave out "
-                'splits=, or pass ImageFolder(path, layout="class"), or one source instead of a '
-                "dict."
-            )
-        names = tuple(options.splits)
-        by_split_hash = _order(references.keys, SPLIT_HASH)
-        splits = assign_splits(by_split_hash, labels, num_classes, options.splits)
-    return {name: order[splits[order] == number] for number, name in enumerate(names)}
+    numbers = chosen.numbers[order]
+    # One sort, whatever the number of folds.
+    rows = order[np.argsort(numbers, kind="stable")]
+    ends = np.cumsum(np.bincount(numbers, minlength=len(chosen.names)))
+    return dict(zip(chosen.names, np.split(rows, ends[:-1]), strict=True))
 
 
 def _image_spec(
@@ -218,11 +210,14 @@ def _image_spec(
         encoding=encoding,
         channels=channels,
         image_size=options.image_size if encoding == "raw" else None,
-        shape_from=(size or _first_size(source, order)) if raw_of_own_size else None,
+        shape_from=(size or _first_size(source, options, order)) if raw_of_own_size else None,
         resize=options.resize,
         background=options.background,
         store_size=options.store_size,
         jpeg_quality=options.jpeg_quality,
+        check=options.check,
+        exif_transpose=options.exif_transpose,
+        max_pixels=options.max_pixels,
     )
 
 
@@ -232,19 +227,43 @@ def _size(references: References) -> tuple[int, int] | None:
     return None if height is None or width is None else (height, width)
 
 
-def _first_size(source: Source, order: NDArray[np.int64]) -> tuple[int, int]:
-    """Returns (height, width) of the first record's image.
+def _first_size(source: Source, options: BuildOptions, order: NDArray[np.int64]) -> tuple[int, int]:
+    """Returns (height, width) of the first record's image, of those that can be read.
 
     Raw images without `image_size` must all have it.
     """
-    inputs = source.inputs(order[:1])
+    # A build that skips images would stop after so many, too.
+    may_fail = int(options.max_bad * len(order)) if options.on_error == "skip" else 0
+    errors: list[EncodeError | SourceError] = []
+    for start in range(may_fail + 1):
+        try:
+            return _size_of(source.inputs(order[start : start + 1]), options)
+        except (EncodeError, SourceError) as error:
+            errors.append(error)
+    raise errors[0]
+
+
+def _size_of(inputs: Inputs, options: BuildOptions) -> tuple[int, int]:
+    """Returns (height, width) of the first of the inputs."""
     try:
         image = inputs.read(0)
-        return read_size(image) if isinstance(image, bytes) else (image.shape[0], image.shape[1])
+        if isinstance(image, np.ndarray) and image.ndim in (2, 3):
+            return image.shape[0], image.shape[1]
+        if not isinstance(image, bytes):
+            raise EncodeError(
+                "expected the bytes of a file, or an array [height, width] or [height, width, "
+                f"channels], got {getattr(image, 'shape', type(image).__name__)}.",
+                "wrong array",
+            )
+        return read_size(
+            image, exif_transpose=options.exif_transpose, max_pixels=options.max_pixels
+        )
     except OSError as error:
-        raise SourceError(f"{inputs.name(0)}: cannot be read: {error.strerror}.") from error
+        raise SourceError(
+            f"{inputs.name(0)}: cannot be read: {error.strerror or error}."
+        ) from error
     except EncodeError as error:
-        raise EncodeError(f"{inputs.name(0)}: {error}") from error
+        raise EncodeError(f"{inputs.name(0)}: {error}", error.reason) from error
 
 
 def _estimated_sizes(
