@@ -1,14 +1,17 @@
 import io
 import pathlib
 import re
+import struct
+import sys
 import warnings
 
+import numpy as np
 import pytest
-from PIL import Image, ImageFile, PngImagePlugin
+from datasets import run_script
+from PIL import Image, ImageFile, PngImagePlugin, WebPImagePlugin
 
 from tfrds.errors import EncodeError
 from tfrds.write.check import (
-    SNIFF_BYTES,
     check_size,
     jpeg_fault,
     load_image,
@@ -16,7 +19,6 @@ from tfrds.write.check import (
     pillow_errors,
     read_orientation,
     read_size,
-    sniff,
 )
 
 DUMMY_DATA = pathlib.Path(__file__).parent.parent / "dummy_data"
@@ -32,58 +34,17 @@ def saved(pillow_format: str, **options) -> bytes:
     return file.getvalue()
 
 
-@pytest.mark.parametrize(
-    ("kind", "pillow_format"),
-    [
-        ("jpeg", "JPEG"),
-        ("png", "PNG"),
-        ("gif", "GIF"),
-        ("bmp", "BMP"),
-        ("webp", "WEBP"),
-        ("tiff", "TIFF"),
-        ("ppm", "PPM"),
-        ("ico", "ICO"),
-    ],
-)
-def test_sniff_knows_what_pillow_writes_and_open_image_reads_it(kind, pillow_format):
-    data = saved(pillow_format)
-    assert sniff(data[:SNIFF_BYTES]) == kind
-    assert open_image(data).format == pillow_format
+def encoded_png(height: int, width: int) -> bytes:
+    file = io.BytesIO()
+    Image.new("RGBA", (width, height)).save(file, "PNG")
+    return file.getvalue()
 
 
 @pytest.mark.parametrize(
-    ("head", "kind"),
-    [
-        (b"\0\0\0\x1cftypavif\0\0\0\0avifmif1miaf", "avif"),
-        (b"\0\0\0\x1cftypmif1\0\0\0\0mif1avifmiaf", "avif"),
-        (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "heic"),
-        (b"\0\0\0\x18ftypmif1\0\0\0\0mif1heic", "heic"),
-        (b"II*\0", "tiff"),
-        (b"MM\0*", "tiff"),
-        (b"MM\0+\0\x08\0\0", "tiff"),
-        (b"\0\0\0\x0cjP  \r\n\x87\n", "jpeg2000"),
-        (b"\xff\x4f\xff\x51", "jpeg2000"),
-        (b"\xff\x0a", "jpegxl"),
-        (b"\0\0\0\x0cJXL \r\n\x87\n", "jpegxl"),
-        (b"8BPS\0\1", "psd"),
-        (b"qoif", "qoi"),
-        (b"P5\n# made by hand\n", "ppm"),
-        (b"", None),
-        (b"\xff\xd8", None),
-        (b"BMW and other cars are on these photos", None),
-        (b"P1 is the first photo", None),
-        (b"RIFF\x24\0\0\0WAVEfmt ", None),
-        (b"\0\0\0\x20ftypisom\0\0\2\0isomiso2avc1mp41", None),
-        (b"%!PS-Adobe-3.0 EPSF-3.0", None),
-        (bytes(32), None),
-    ],
+    "pillow_format", ["JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF", "PPM", "ICO"]
 )
-def test_sniff_goes_by_the_first_bytes(head, kind):
-    assert sniff(head) == kind
-
-
-def test_sniff_does_not_believe_the_name_of_a_text():
-    assert sniff(read("text.jpg")[:SNIFF_BYTES]) is None
+def test_open_image_reads_what_pillow_writes(pillow_format):
+    assert open_image(saved(pillow_format)).format == pillow_format
 
 
 def test_empty_file_says_so():
@@ -133,6 +94,30 @@ def test_image_that_pillow_cannot_read_is_named():
 )
 def test_read_size_is_that_of_the_upright_image_by_its_header(name, size):
     assert read_size(read(name)) == size
+
+
+@pytest.mark.parametrize("name", ["exif_orientation_5.jpg", "exif_rotated.png", "exif_rotated.tif"])
+def test_read_size_is_that_of_the_pixels_as_they_are_without_exif_transpose(name):
+    assert read_size(read(name), exif_transpose=False) == (24, 40)
+
+
+# The other orientations undo themselves: mirrored, or half a turn.
+@pytest.mark.parametrize(
+    ("orientation", "undone"), [(1, 1), (2, 2), (5, 5), (6, 8), (7, 7), (8, 6)]
+)
+def test_tiff_that_pillow_turns_is_turned_back(orientation, undone):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    file = io.BytesIO()
+    Image.new("RGB", (3, 2)).save(file, "TIFF", exif=exif)
+    data = file.getvalue()
+    assert read_orientation(open_image(data), data) == 1
+    assert read_orientation(open_image(data), data, exif_transpose=False) == undone
+
+
+def test_orientation_is_not_asked_for_where_nothing_is_turned():
+    data = read("exif_orientation_6.jpg")
+    assert read_orientation(open_image(data), data, exif_transpose=False) == 1
 
 
 def test_read_size_of_no_image_is_refused():
@@ -258,20 +243,65 @@ def test_file_with_a_side_beyond_the_limit_is_refused_by_its_header():
         open_image(file.getvalue())
 
 
-def test_pillows_limit_of_pixels_is_an_error_that_names_both_numbers(monkeypatch):
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 400)
-    with pytest.raises(EncodeError, match=r"^too large: .*960 pixels.* limit of 800 pixels"):
-        open_image(read("plain.png"))
+def test_file_that_pillows_reader_does_not_accept_is_refused(monkeypatch):
+    factory, _ = Image.OPEN["GIF"]
+    # What readers return that were built without their library.
+    monkeypatch.setitem(Image.OPEN, "GIF", (factory, lambda prefix: "no GIF support"))
+    with pytest.raises(EncodeError, match=r"^cut off or damaged: its header cannot be read\. "):
+        open_image(read("animated.gif"))
 
 
-def test_pillows_warning_of_many_pixels_is_silent_and_its_settings_stay(monkeypatch):
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 500)
+def test_number_of_pixels_is_limited_with_every_number_in_the_error():
+    check_size(24, 40, max_pixels=960)
+    message = (
+        "too large: expected at most max_pixels=959 pixels, got 960, size (height, width) "
+        "(24, 40). Raise max_pixels if it is meant."
+    )
+    for call in (
+        lambda: check_size(24, 40, max_pixels=959),
+        lambda: open_image(read("plain.png"), max_pixels=959),
+        lambda: read_size(read("exif_orientation_3.jpg"), max_pixels=959),
+        lambda: load_image(read("plain.jpg"), max_pixels=959),
+    ):
+        with pytest.raises(EncodeError, match=f"^{re.escape(message)}$"):
+            call()
+
+
+def test_icon_that_holds_more_pixels_than_its_header_says_is_refused():
+    inner = encoded_png(64, 64)
+    header = struct.pack("<HHHBBBBHHII", 0, 1, 1, 16, 16, 0, 0, 1, 32, len(inner), 22)
+    assert load_image(header + inner).size == (64, 64)
+    with pytest.raises(EncodeError, match=re.escape("max_pixels=4095 pixels, got 4,096")):
+        load_image(header + inner, max_pixels=4095)
+
+
+@pytest.mark.parametrize("name", ["plain.png", "tiff.tif", "animated.gif", "plain.jpg"])
+@pytest.mark.parametrize("limit", [300, 959, None])
+def test_pillows_own_limit_decides_nothing_and_stays(monkeypatch, name, limit):
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)
     filters = list(warnings.filters)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert load_image(read("plain.png")).size == (40, 24)
+        assert load_image(read(name)).size == (40, 24)
     assert warnings.filters == filters
-    assert Image.MAX_IMAGE_PIXELS == 500
+    assert Image.MAX_IMAGE_PIXELS == limit
+
+
+def test_pillows_own_limit_stays_after_an_error(monkeypatch):
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 300)
+    with pytest.raises(EncodeError, match="cut off or damaged"):
+        load_image(read("truncated.gif"))
+    assert Image.MAX_IMAGE_PIXELS == 300
+
+
+@pytest.mark.skipif(
+    not hasattr(WebPImagePlugin, "_get_size"), reason="this Pillow opens it to see its size"
+)
+def test_webp_beyond_pillows_own_limit_is_refused_by_pillow(monkeypatch):
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 300)
+    with pytest.raises(EncodeError, match=r"^too large: .*960 pixels.* limit of 600 pix") as caught:
+        open_image(read("webp.webp"))
+    assert caught.value.reason == "too large"
 
 
 def test_warnings_of_others_are_not_silenced():
@@ -304,3 +334,62 @@ def test_pillow_told_to_make_up_missing_pixels_matters_not_for_a_faultless_jpeg(
     assert load_image(read("plain.jpg")).size == (40, 24)
     with pytest.raises(EncodeError, match="LOAD_TRUNCATED_IMAGES is True"):
         load_image(read("truncated.jpg"), fault="Premature end")
+
+
+def test_pillow_told_to_make_up_missing_pixels_is_refused_for_an_unchecked_jpeg(monkeypatch):
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
+    with pytest.raises(EncodeError, match="LOAD_TRUNCATED_IMAGES is True") as caught:
+        load_image(read("plain.jpg"), is_checked=False)
+    assert caught.value.reason == "not checked"
+
+
+def test_unchecked_png_is_decoded_without_its_end():
+    with pytest.raises(EncodeError, match="no IEND chunk"):
+        load_image(read("cut_iend.png"))
+    assert load_image(read("cut_iend.png"), is_checked=False).getpixel((0, 0)) == (200, 20, 20)
+
+
+@pytest.mark.parametrize(
+    ("name", "pixel"),
+    [("cmyk.jpg", (0, 255, 255, 0)), ("cmyk_no_adobe.jpg", (0, 255, 255, 0))],
+)
+def test_ink_is_what_the_marker_of_adobe_says(name, pixel):
+    image = load_image(read(name))
+    assert image.mode == "CMYK"
+    assert np.abs(np.subtract(image.getpixel((3, 3)), pixel)).max() <= 2
+
+
+CHECK_LOSSLESS = """
+import sys
+from tfrds.write.check import jpeg_fault
+data = open(sys.argv[1], "rb").read()
+print({jpeg_fault(data) for _ in range(300)}, jpeg_fault(data[:-2]), jpeg_fault(data[:500]))
+"""
+
+
+def test_lossless_jpeg_is_checked_within_its_memory():
+    # Scaled down, simplejpeg 1.9 wrote beyond its buffer, and the process died sooner or later.
+    process = run_script(CHECK_LOSSLESS, DUMMY_DATA / "lossless.jpg")
+    assert process.returncode == 0, process.stderr
+    cut = "Premature end of JPEG file"
+    assert process.stdout == f"{{None}} {cut} {cut}\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "empty"),
+        (read("text.jpg"), "not an image"),
+        (read("heic.heic"), "unreadable format"),
+        (b"\x89PNG\r\n\x1a\n", "cut off or damaged"),
+        (read("truncated.gif"), "cut off or damaged"),
+        (read("bad_crc.png"), "cut off or damaged"),
+        (read("cut_iend.png"), "cut off or damaged"),
+        (read("rgb48_trns.png"), "unsupported mode"),
+    ],
+)
+def test_each_fault_has_its_reason(data, reason, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    with pytest.raises(EncodeError) as caught:
+        load_image(data)
+    assert caught.value.reason == reason

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import shutil
 
 import keras
 import numpy as np
@@ -32,6 +33,8 @@ DATASETS = {
     "original": {"encoding": "original", "image_size": SIZE, "resize": "crop"},
     "gray": {"encoding": "original", "image_size": SIZE, "channels": 1},
     "gray_jpeg": {"encoding": "jpeg", "image_size": SIZE, "channels": 1},
+    "as_they_are": {"encoding": "original", "image_size": SIZE, "exif_transpose": False},
+    "as_they_are_raw": {"encoding": "raw", "image_size": SIZE, "exif_transpose": False},
     "any_size": {"encoding": "original"},
 }
 
@@ -93,6 +96,8 @@ CASES = [
     ("original", {"image_size": 16, "interpolation": "antialias", "resize": "pad"}),
     ("gray", {"interpolation": "area", "image_size": (9, 12), "value_range": (0, 1)}),
     ("gray_jpeg", {"interpolation": "antialias"}),
+    ("as_they_are", {"interpolation": "area"}),
+    ("as_they_are_raw", {}),
     ("any_size", {"augment": [augment.CenterCrop((44, 66), fill=3), augment.RandomFlip()]}),
 ]
 
@@ -187,6 +192,57 @@ def test_python_takes_whatever_a_build_does(dummy_data, tmp_path):
         np.testing.assert_array_equal(preprocess(tmp_path / "files" / key), expected)
         with pytest.raises(tf.errors.InvalidArgumentError, match="Call preprocess on the bytes in"):
             preprocess(tf.constant((tmp_path / "files" / key).read_bytes()))
+
+
+def test_image_with_more_pixels_than_the_build_allowed_is_refused(tmp_path):
+    for name in "ab":
+        put(tmp_path / "files" / name / "one.png", encoded(photo(0, 9, 7)))
+    builder = tfrds.build(
+        "small", tmp_path / "files", data_dir=tmp_path, image_size=8, max_pixels=63, num_workers=1
+    )
+    preprocess = tfrds.preprocess(builder)
+    assert preprocess(encoded(photo(1, 7, 9))).shape == (8, 8, 3)
+    for kind in ("PNG", "JPEG"):
+        large = encoded(photo(1, 8, 8), kind)
+        with pytest.raises(EncodeError, match=r"image: too large: .*max_pixels=63 .*64") as caught:
+            preprocess(large)
+        assert caught.value.reason == "too large"
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"too large: .*63.* got 64"):
+            preprocess(tf.constant(large))
+
+
+def test_new_images_are_checked_completely_whatever_the_build_left_out(tmp_path, dummy_data):
+    for name in "ab":
+        put(tmp_path / "files" / name / "one.png", encoded(photo(0, 24, 40)))
+    builder = tfrds.build(
+        "trusted", tmp_path / "files", data_dir=tmp_path, check="none", num_workers=1
+    )
+    with pytest.raises(EncodeError, match="cut off or damaged: Premature end") as caught:
+        tfrds.preprocess(builder)(dummy_data / "no_eoi.jpg")
+    assert caught.value.reason == "cut off or damaged"
+
+
+def test_record_of_an_older_build_turns_images_upright(builders, folder, tmp_path):
+    shutil.copytree(builders("original").data_dir_root / "original", tmp_path / "original")
+    path = tmp_path / "original" / "1.0.0" / "tfrds.json"
+    content = json.loads(path.read_text())
+    for name in ("check", "exif_transpose", "max_pixels"):
+        del content["options"][name]
+    path.write_text(json.dumps(content))
+    older = tfrds.preprocess(tfrds.builder("original", data_dir=tmp_path))
+    newer = tfrds.preprocess(builders("original"))
+    assert older.get_config()["image"] == newer.get_config()["image"]
+    turned = folder / "cat/turned.jpg"
+    np.testing.assert_array_equal(older(turned), newer(turned))
+
+
+def test_config_of_an_older_model_makes_the_layer(builders, folder):
+    preprocess = tfrds.preprocess(builders("original"))
+    config = preprocess.get_config()
+    for name in ("check", "exif_transpose", "max_pixels"):
+        del config["image"][name]
+    restored = type(preprocess).from_config(config)
+    assert restored.get_config() == preprocess.get_config()
 
 
 def test_options_of_labels_and_order_may_be_shared(folder, builders):

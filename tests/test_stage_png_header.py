@@ -9,6 +9,7 @@ from tfrds.read.stages.png_header import (
     PngHeader,
     has_odd_transparency,
     is_complete,
+    num_pixels,
     read_png_header,
 )
 
@@ -35,6 +36,20 @@ def test_kind_is_that_of_the_first_chunk(read, bits, colour_type):
     assert (header.transparent, header.exif, header.xmp) == (b"", b"", b"")
     assert not header.has_profile
     assert not header.has_packed_xmp
+
+
+@pytest.mark.parametrize(
+    ("data", "pixels"),
+    [
+        (png(8, 8, 0, PIXELS), 24),
+        (png(65_536, 8, 0, bytes(65_536)), 65_536),
+        (PNG_MAGIC + struct.pack(">I4sII", 13, b"IHDR", 50_000, 40_000), 2_000_000_000),
+        (PNG_MAGIC, 0),
+        (b"", 0),
+    ],
+)
+def test_number_of_pixels_is_as_the_header_says(data, pixels):
+    assert num_pixels(tf.constant(data)) == pixels
 
 
 def test_transparent_colour_and_exif_are_found(read):

@@ -26,7 +26,17 @@ class EncodeError(TfrdsError, ValueError):
     """One image cannot be stored as asked.
 
     The message names the file, what was found and what is allowed.
+
+    Attributes:
+      reason: the kind of fault in a few words that stay the same, so that faults can be counted:
+        "empty", "not an image", "unreadable format", "cut off or damaged", "too large",
+        "wrong size", "unsupported mode", "wrong array", "not checked" or "cannot be stored".
     """
+
+    def __init__(self, message: str = "", reason: str = "cannot be stored") -> None:
+        super().__init__(message)
+        # Not among `args`, which are the text; pickling and copying keep attributes beside them.
+        self.reason = reason
 
 
 class DatasetError(TfrdsError, RuntimeError):

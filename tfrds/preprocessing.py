@@ -214,12 +214,13 @@ class Preprocess(keras.layers.Layer):  # type: ignore[misc]
         except OSError as error:
             raise SourceError(f"{where}: cannot be read: {error.strerror}.") from error
         except EncodeError as error:
-            raise EncodeError(f"{where}: {error}") from error
+            raise EncodeError(f"{where}: {error}", error.reason) from error
         size, expected = (stored.height, stored.width), self._stage.expected_size
         if expected not in (None, size):
             raise EncodeError(
                 f"{where}: size (height, width): expected {expected}, as all images of the dataset "
-                f"have, got {size}. {self._stage.size_advice}"
+                f"have, got {size}. {self._stage.size_advice}",
+                "wrong size",
             )
         return self._stage.from_stored(stored.data, *size, is_jpeg=stored.encoding == JPEG)
 
@@ -240,8 +241,14 @@ def _image_spec(record: BuildRecord) -> ImageSpec:
             f"builder: {record.name} holds arrays of {channels} channels, which no image file has."
         )
     names = ("image_size", "resize", "background", "store_size", "jpeg_quality")
+    # Records of the first builds have none of these, which were then as by default now.
+    later = ("exif_transpose", "max_pixels")
     try:
-        options = BuildOptions(encoding=encoding, **{name: built[name] for name in names})
+        options = BuildOptions(
+            encoding=encoding,
+            **{name: built[name] for name in names},
+            **{name: built[name] for name in later if name in built},
+        )
     except (KeyError, ConfigError) as error:
         raise DatasetError(
             f"{record.directory}: tfrds.json does not say how images are stored: {error!r}. Copy "
@@ -258,6 +265,9 @@ def _image_spec(record: BuildRecord) -> ImageSpec:
         background=options.background,
         store_size=options.store_size,
         jpeg_quality=options.jpeg_quality,
+        check="decode",  # whatever the build left out: a new image is one, and its fault is named
+        exif_transpose=options.exif_transpose,
+        max_pixels=options.max_pixels,
     )
 
 

@@ -128,6 +128,8 @@ class NewImage:
         as_built = AsBuilt(
             channels=spec.channels,
             background=spec.background,
+            exif_transpose=spec.exif_transpose,
+            max_pixels=spec.max_pixels,
             decode_ratio=self._decode_ratio if spec.encoding == "original" else None,
         )
         image = as_built(data, where)

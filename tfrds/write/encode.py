@@ -20,22 +20,26 @@ from tfrds.errors import EncodeError
 from tfrds.geometry import shrink_size
 from tfrds.spec import ImageSpec
 from tfrds.write.check import (
-    SNIFF_BYTES,
     check_size,
+    has_iend,
     jpeg_fault,
     load_image,
     open_image,
     pillow_errors,
     png_kind,
     read_orientation,
-    sniff,
 )
+from tfrds.write.jpeg import JpegMarkers, read_markers
 from tfrds.write.pixels import (
     array_image,
     normalise,
     resize_array,
     resize_image,
 )
+from tfrds.write.sniffing import SNIFF_BYTES, sniff
+
+# TensorFlow's decoders refuse more, whatever the channels. (Raw pixels have no such limit.)
+_MAX_DECODED_PIXELS = 2**29 - 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +82,10 @@ def encode_image(image: bytes | NDArray[Any], spec: ImageSpec) -> EncodedImage:
         return _encode_array(image, spec)
     if isinstance(image, bytes):
         return _encode_file(image, spec)
-    raise EncodeError(f"expected the bytes of a file or a NumPy array, got {type(image).__name__}.")
+    raise EncodeError(
+        f"expected the bytes of a file or a NumPy array, got {type(image).__name__}.",
+        "not an image",
+    )
 
 
 def encoder_versions() -> dict[str, str]:
@@ -94,19 +101,31 @@ def encoder_versions() -> dict[str, str]:
 
 def _encode_file(data: bytes, spec: ImageSpec) -> EncodedImage:
     _check_channels(spec.channels, "images from files")
-    opened = open_image(data)
+    opened = open_image(data, spec.max_pixels)
     kind = sniff(data[:SNIFF_BYTES])
-    orientation = read_orientation(opened, data)
-    fault = jpeg_fault(data) if kind == "jpeg" else None
-    is_readable = orientation == 1 and _has_mode(opened, spec.channels)
-    is_kept = spec.encoding == "original" and is_readable and fault is None
-    if is_kept and kind == "jpeg":
-        return _pass_through(data, opened, JPEG)
-    decoded = load_image(data, fault)
-    if is_kept and kind == "png" and _is_plain_png(opened, data):
+    orientation = read_orientation(opened, data, spec.exif_transpose)
+    markers = read_markers(data) if kind == "jpeg" else None
+    is_checked = spec.check == "decode" or (spec.check == "header" and not _has_end(data, markers))
+    fault = jpeg_fault(data) if markers and is_checked else None
+    is_kept = (
+        spec.encoding == "original"
+        and orientation == 1
+        and _has_mode(opened, spec.channels)
+        and _is_readable(opened, data, markers)
+        and fault is None
+    )
+    if is_kept and (markers or not is_checked):
+        return _pass_through(data, opened, JPEG if markers else PNG)
+    decoded = load_image(data, fault, is_checked=is_checked, max_pixels=spec.max_pixels)
+    if is_kept:
         return _pass_through(data, opened, PNG)
     pixels = normalise(decoded, spec.channels, spec.background, orientation)
     return _store(pixels, spec, repaired=fault)
+
+
+def _has_end(data: bytes, markers: JpegMarkers | None) -> bool:
+    # Other formats than these two are never stored as they are, and decoding finds them cut off.
+    return markers.has_end if markers else has_iend(data)
 
 
 def _has_mode(image: Image.Image, channels: int) -> bool:
@@ -114,11 +133,16 @@ def _has_mode(image: Image.Image, channels: int) -> bool:
     return image.mode == "L" or (image.mode == "RGB" and channels == 3)
 
 
-def _is_plain_png(image: Image.Image, data: bytes) -> bool:
-    return png_kind(data) in ((8, 0), (8, 2)) and "transparency" not in image.info
+def _is_readable(image: Image.Image, data: bytes, markers: JpegMarkers | None) -> bool:
+    """Whether it is a JPEG or PNG that TensorFlow decodes to the pixels that Pillow makes of it."""
+    if markers:
+        return not markers.is_lossless
+    is_plain = image.format == "PNG" and png_kind(data) in ((8, 0), (8, 2))
+    return is_plain and "transparency" not in image.info
 
 
 def _pass_through(data: bytes, opened: Image.Image, encoding: int) -> EncodedImage:
+    _check_can_be_decoded(opened)
     return EncodedImage(
         data,
         opened.height,
@@ -134,7 +158,8 @@ def _encode_array(array: NDArray[Any], spec: ImageSpec) -> EncodedImage:
     if array.dtype != np.uint8 or array.ndim not in (2, 3):
         raise EncodeError(
             "expected an array of uint8 [height, width] or [height, width, channels], got "
-            f"{array.dtype} {list(array.shape)}. Scale it to 0..255 and convert it to uint8."
+            f"{array.dtype} {list(array.shape)}. Scale it to 0..255 and convert it to uint8.",
+            "wrong array",
         )
     height, width = array.shape[:2]
     check_size(height, width)
@@ -150,7 +175,8 @@ def _encode_array(array: NDArray[Any], spec: ImageSpec) -> EncodedImage:
     if not 1 <= channels <= 4:
         raise EncodeError(
             f"expected an array of {spec.channels} channels, or of 1 to 4 to convert, got "
-            f"{channels}."
+            f"{channels}.",
+            "wrong array",
         )
     return _store(normalise(array_image(array), spec.channels, spec.background), spec)
 
@@ -162,6 +188,7 @@ def _store(image: Image.Image, spec: ImageSpec, repaired: str | None = None) -> 
         return _raw(image.tobytes(), image.height, image.width, spec, repaired)
     if spec.encoding == "jpeg" and spec.store_size is not None:
         image = resize_image(image, shrink_size(image.height, image.width, spec.store_size))
+    _check_can_be_decoded(image)
     file = io.BytesIO()
     if spec.encoding == "jpeg":
         with pillow_errors("cannot be stored as JPEG"):
@@ -186,7 +213,8 @@ def _raw(
     if spec.shape_from is not None and (height, width) != spec.shape_from:
         raise EncodeError(
             f"size (height, width): raw images need one, expected {spec.shape_from}, got "
-            f'{(height, width)}. Pass image_size={spec.shape_from}, or encoding="original".'
+            f'{(height, width)}. Pass image_size={spec.shape_from}, or encoding="original".',
+            "wrong size",
         )
     return EncodedImage(pixels, height, width, spec.channels, RAW, repaired, reencoded=False)
 
@@ -194,5 +222,17 @@ def _raw(
 def _check_channels(channels: int, what: str) -> None:
     if channels not in (1, 3):
         raise EncodeError(
-            f"channels: {what} can be stored with 1 or 3 channels, got channels={channels}."
+            f"channels: {what} can be stored with 1 or 3 channels, got channels={channels}.",
+            "wrong array",
+        )
+
+
+def _check_can_be_decoded(image: Image.Image) -> None:
+    if image.height * image.width > _MAX_DECODED_PIXELS:
+        raise EncodeError(
+            f"too large: TensorFlow decodes JPEG and PNG of at most {_MAX_DECODED_PIXELS:,} "
+            f"pixels, got {image.height * image.width:,}, size (height, width) "
+            f'({image.height}, {image.width}). Pass store_size with encoding="jpeg", or image_size '
+            'with encoding="raw".',
+            "too large",
         )

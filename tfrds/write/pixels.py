@@ -47,7 +47,8 @@ def normalise(
     Raises:
       EncodeError: pixels of 32 bits, or of up to 16 bits in a form that Pillow does not scale.
     """
-    with pillow_errors(f"cannot be converted from Pillow's mode {image.mode!r}"):
+    problem = f"cannot be converted from Pillow's mode {image.mode!r}"
+    with pillow_errors(problem, reason="unsupported mode"):
         image = _to_eight_bits(image)
         if image.has_transparency_data:
             image = _flatten(image, background)
@@ -90,8 +91,11 @@ def resize_image(
         return image
     if resize == "crop":
         top, left, box_h, box_w = crop_box(image.height, image.width, height, width)
-        # Cut first: resize(box=...) lets the pixels outside the box into its edges.
-        image = image.crop((left, top, left + box_w, top + box_h))
+        # Cut first: resize(box=...) lets the pixels outside the box into its edges. By paste(), as
+        # crop() refuses boxes above Pillow's own limit of pixels, which is not ours.
+        box = Image.new(image.mode, (box_w, box_h))
+        box.paste(image, (-left, -top))
+        image = box
     if resize != "pad":
         return _bilinear(image, height, width)
     top, left, inner_h, inner_w = pad_box(image.height, image.width, height, width)
@@ -136,7 +140,8 @@ def _to_eight_bits(image: Image.Image) -> Image.Image:
         if image.mode in ("I", "F"):
             raise EncodeError(
                 f"pixels of 32 bits, Pillow's mode {image.mode!r}: expected 8 or 16 bits. Their "
-                "range is not guessed: convert it to 8 bits."
+                "range is not guessed: convert it to 8 bits.",
+                "unsupported mode",
             )
         return image
     if image.format == "TIFF":
@@ -158,7 +163,8 @@ def _check_tiff(image: Image.Image) -> None:
     if tuple(bits) != (16,) or photometric != 1:
         raise EncodeError(
             f"gray TIFF of {bits[0]} bits and photometric interpretation {photometric}: expected 8 "
-            "bits, or 16 and interpretation 1 (black is zero). Convert it to 8 bits."
+            "bits, or 16 and interpretation 1 (black is zero). Convert it to 8 bits.",
+            "unsupported mode",
         )
 
 

@@ -1,7 +1,8 @@
 """Decodes a new image to the pixels that a build makes of it, before it resizes them.
 
 Input:   data   string [], a JPEG or PNG file as its program wrote it
-Output:  image  uint8 [height, width, channels], 0..255: upright, 8 bits, transparency on a ground
+Output:  image  uint8 [height, width, channels], 0..255: upright (where builds turn), 8 bits,
+                transparency on a ground
 Source:  `write/pixels.py` and `write/check.py`, that is Pillow, in graph operations and to the bit.
          What they cannot do exactly is an error when the graph runs, whose text says so.
 """
@@ -11,6 +12,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from tfrds.checks import MAX_SIDE
 from tfrds.read.stages import jpeg_header, png_header
 from tfrds.read.stages.decode import decode_encoded, decode_smaller
 from tfrds.read.stages.graph_errors import checked, first_fault, say
@@ -49,12 +51,16 @@ class AsBuilt:
     Attributes:
       channels: 1 or 3 of the result.
       background: (red, green, blue), 0..255, under transparent pixels.
+      exif_transpose: whether builds turn images upright.
+      max_pixels: height times width that an image may have at most.
       decode_ratio: by how much a JPEG may be decoded smaller that the build stores as it is, from
         its (height, width) as int64 []: int32 [], 1, 2, 4 or 8. None: never.
     """
 
     channels: int
     background: tuple[int, int, int]
+    exif_transpose: bool = True
+    max_pixels: int = MAX_SIDE**2
     decode_ratio: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] | None = None
 
     def __call__(self, data: tf.Tensor, where: tf.Tensor | str = "image") -> tf.Tensor:
@@ -73,8 +79,14 @@ class AsBuilt:
 
     def _jpeg(self, data: tf.Tensor, where: tf.Tensor | str) -> tf.Tensor:
         header = read_jpeg_header(data)
+        if not self.exif_transpose:
+            header = header._replace(exif=tf.constant(""), xmp=tf.constant(""))
         orientation = or_by_xmp(exif_orientation(header.exif), header.xmp)
-        data = checked(data, _jpeg_fault(data, header, orientation), where)
+        fault = first_fault(
+            self._too_large(header.height * header.width),
+            (tf.constant(True), _jpeg_fault(data, header, orientation)),
+        )
+        data = checked(data, fault, where)
         if self.decode_ratio is None:
             image = decode_encoded(data, 3)
         else:
@@ -86,8 +98,17 @@ class AsBuilt:
 
     def _png(self, data: tf.Tensor, where: tf.Tensor | str) -> tf.Tensor:
         header = read_png_header(data)
+        if not self.exif_transpose:
+            no = tf.constant(False)
+            header = header._replace(
+                exif=tf.constant(""), xmp=tf.constant(""), has_profile=no, has_packed_xmp=no
+            )
         by_exif = exif_orientation(header.exif)
-        data = checked(data, _png_fault(data, header, by_exif), where)
+        fault = first_fault(
+            self._too_large(png_header.num_pixels(data)),
+            (tf.constant(True), _png_fault(data, header, by_exif)),
+        )
+        data = checked(data, fault, where)
         has_alpha = (header.colour_type >= 4) | tf.not_equal(header.transparent, "")
         image = tf.cond(
             has_alpha,
@@ -95,6 +116,15 @@ class AsBuilt:
             lambda: tf.io.decode_png(data, channels=3),
         )
         return turn_upright(self._with_channels(image), or_by_xmp(by_exif, header.xmp))
+
+    def _too_large(self, pixels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns whether an image is refused by what its header says, and with what text."""
+        return pixels > self.max_pixels, say(
+            f"too large: expected at most {self.max_pixels} pixels, as the dataset was built with "
+            "max_pixels, got ",
+            pixels,
+            ".",
+        )
 
     def _with_channels(self, image: tf.Tensor) -> tf.Tensor:
         return image if self.channels == 3 else _luma(image)

@@ -15,6 +15,7 @@ import tensorflow as tf
 _MAX_STEPS = 65_536
 
 _FIRST_CHUNK = 8
+_BIG_ENDIAN = (256**3, 256**2, 256, 1)
 _FRAME_BYTES = 12  # of a chunk: its length, its type and its checksum
 
 _TEXTS = ("tEXt", "zTXt", "iTXt")
@@ -61,7 +62,7 @@ def read_png_header(data: tf.Tensor) -> PngHeader:
         place: tf.Tensor, _: tf.Tensor, header: PngHeader
     ) -> tuple[tf.Tensor, tf.Tensor, PngHeader]:
         digits = _numbers(tf.strings.substr(data, place, 4), 4)
-        length = tf.reduce_sum(digits * [256**3, 256**2, 256, 1])
+        length = tf.reduce_sum(digits * _BIG_ENDIAN)
         # What goes beyond the file is no chunk, and the walk ends there.
         length = tf.cast(tf.minimum(length, tf.cast(size, tf.int64)), tf.int32)
         name = tf.strings.substr(data, place + 4, 4)
@@ -81,6 +82,13 @@ def read_png_header(data: tf.Tensor) -> PngHeader:
         maximum_iterations=_MAX_STEPS,
     )
     return PngHeader(*header)
+
+
+def num_pixels(data: tf.Tensor) -> tf.Tensor:
+    """Returns height times width as the header says them, int64 []; 0 where it is cut off."""
+    sides = _numbers(tf.strings.substr(data, tf.minimum(16, tf.strings.length(data)), 8), 8)
+    width, height = tf.unstack(tf.reduce_sum(tf.reshape(sides, (2, 4)) * _BIG_ENDIAN, 1))
+    return width * height
 
 
 def is_complete(data: tf.Tensor) -> tf.Tensor:
