@@ -1,12 +1,10 @@
 """Examples by their number, in numpy: beside the dataset's batches, and in PyTorch's DataLoader.
 
-Run alone: `python benchmarks/data_source.py`. A data source works in the process and the thread
-that asks; the dataset uses all processors, as does a DataLoader of one worker for each.
+A data source works in the process and the thread that asks; the dataset uses all processors, as
+does a DataLoader of one worker for each.
 """
 
 import pathlib
-import sys
-import tempfile
 import time
 
 import numpy as np
@@ -22,8 +20,7 @@ from tfrds.disk.build_record import read_build_record
 from tfrds.read.data_source import DataSource, open_source
 from tfrds.read_options import parse_read_options
 
-DATA = pathlib.Path(__file__).resolve().parent / "data"
-ROUNDS = 5
+ROUNDS = 3
 NUM_SMALL = 60_000
 
 
@@ -108,15 +105,3 @@ def loaded(source: DataSource, batch_size: int) -> Measurement:
         return count / (time.perf_counter() - start)
 
     return run
-
-
-def main() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        for row in measure(DATA, pathlib.Path(folder)):
-            sys.stdout.write(
-                f"{row.work}: {row.ours:,.0f} images/s, {row.ratio:.2f} of {row.baseline}\n"
-            )
-
-
-if __name__ == "__main__":
-    main()

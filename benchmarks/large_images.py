@@ -44,12 +44,14 @@ def measure(data: pathlib.Path, folder: pathlib.Path) -> list[Row]:
     as_floats = ours()
     changed = ours(value_range=(0, 1), normalize=IMAGENET, augment=[tfrds.augment.RandomFlip()])
     normalized = ours(value_range=(0, 1), normalize=IMAGENET)
+    as_bytes, by_blocks = ours(dtype="uint8"), ours(dtype="uint8", shuffle="blocks")
     gathers = [
         Baseline("bare gather", bare_gather(builder, IN_FLIGHT), 0.7),
         Baseline("gather to one place", bare_gather(builder, 1)),
     ]
     return [
-        *compare("224 raw, uint8", ours(dtype="uint8"), [by_hand("uint8", 4), *gathers], ROUNDS),
+        *compare("224 raw, uint8", as_bytes, [by_hand("uint8", 4), *gathers], ROUNDS),
+        *compare("224 raw, uint8, by blocks", by_blocks, [Baseline("shuffled", as_bytes)], ROUNDS),
         *compare("224 raw, float32", as_floats, [by_hand("float32", 2)], ROUNDS),
         *compare(
             "224 raw, normalised, flipped at random",

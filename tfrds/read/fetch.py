@@ -5,7 +5,8 @@ calls it from the graph, a batch at a time.
 """
 
 import dataclasses
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,11 @@ from tfrds.disk.index import JPEG, Rows, open_index
 from tfrds.disk.keys import Keys, open_keys
 from tfrds.disk.records import HEADER_BYTES
 from tfrds.errors import DatasetError
+from tfrds.read.advice import count_waits
 from tfrds.read.buffers import BufferPool
 from tfrds.read.record_check import FRAME_BYTES, record_fault
 from tfrds.read.storage import choose_engine, open_storage
+from tfrds.read.stretches import runs, stretches
 
 # Below this many bytes an image, one gather of numpy is faster than a copy for each image, although
 # TensorFlow copies its result once more to align it.
@@ -28,6 +31,11 @@ UINT8 = np.dtype(np.uint8)
 
 # Files whose size is looked at before each batch; more of them take their turns. One costs 2 us.
 _CHECKED = 8
+
+# After a fetch that waited for the disk, page by page of mapped files, so many have their ranges
+# read all at once, before they are copied. They wait no more, which looks as if all were in memory:
+# then the next one shows whether it is.
+_ADVISED = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,6 +123,7 @@ class SplitReader:
         self.is_slow = self._files.is_read_for_each  # each batch waits for its own reads
         self._buffers = BufferPool()
         self._turn = 0
+        self._advised = 0  # fetches that are
         self.is_raw = record.content["image"]["encoding"] == "raw"
         self._shape = tuple(side or 0 for side in record.image_shape)
 
@@ -164,6 +173,13 @@ class SplitReader:
         # A damaged offset near 2**64 would wrap around to one that looks right.
         starts[entries["offset"] > np.iinfo(np.int64).max // 2] = -1
         self._check(rows, shards, starts, lengths)
+        waits = count_waits()
+        if self._advised:
+            self._advised -= 1
+            for number, start, length in zip(
+                shards.tolist(), starts.tolist(), lengths.tolist(), strict=True
+            ):
+                self._files.read_ahead(number, start, length)
         if self._verify_records:
             self._verify(rows, shards, entries)
         if self.is_raw:
@@ -179,6 +195,8 @@ class SplitReader:
                 data[start : start + length].tobytes()
                 for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)
             ]
+        if not self.is_slow and count_waits() > waits:
+            self._advised = _ADVISED
         return Batch(
             images=images,
             labels=np.ascontiguousarray(entries["label"]),
@@ -186,6 +204,31 @@ class SplitReader:
             widths=entries["width"],
             is_jpeg=entries["encoding"] == JPEG,
         )
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether reads wait for the storage, as far as the last fetches show."""
+        return self.is_slow or self._advised > 0
+
+    def reads_ahead(self, rows: NDArray[np.int64]) -> list[Callable[[], None]]:
+        """Returns calls that bring these records into memory, in the order of the files.
+
+        They may be made in any thread, take up to 4 MiB each, and leave errors to `fetch`.
+        """
+        if not len(rows):
+            return []
+        rows = np.unique(rows)
+        shards = np.searchsorted(self._shard_starts, rows, side="right") - 1
+        # Of neighbours in one file, the first and the last say where all of them lie.
+        firsts, lasts = runs((np.diff(rows) > 1) | (np.diff(shards) > 0))
+        shards = shards[firsts]
+        first, last = self._entries(rows[firsts]), self._entries(rows[lasts])
+        starts = first["offset"].astype(np.int64)
+        stops = last["offset"].astype(np.int64) + last["length"].astype(np.int64) + FRAME_BYTES
+        # A damaged index must not ask for what no file has.
+        sizes = self._files.sizes[shards]
+        pieces = stretches(shards, np.clip(starts, 0, sizes), np.clip(stops, 0, sizes))
+        return [functools.partial(self._files.read_ahead, *piece) for piece in pieces]
 
     def labels(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
         """Returns int32 [n], the labels of `rows`, from the index alone."""

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from tfrds.read.ahead import ReadAhead
 from tfrds.read.augmentation import Augmentation
 from tfrds.read.example import INSTRUCTIONS, ExampleStage
 from tfrds.read.fetch import Batch, Cut, SplitReader
@@ -112,6 +113,7 @@ class Pipeline:
         is_mere_cast = spec.values.dtype == "float32" and spec.values.is_mere_cast
         has_stages = bool(spec.batch_resize or spec.augmentation.stages)
         is_cast_here = reader.has_large_images and is_mere_cast and not has_stages
+        self._ahead = ReadAhead(reader, order, spec.steps)
         self.fetch_calls = _SLOW_FETCH_CALLS if reader.is_slow else _FETCH_CALLS
         self._dtype = np.dtype(np.float32 if is_cast_here else np.uint8)
         if spec.with_key:
@@ -152,11 +154,13 @@ class Pipeline:
     def draw(self) -> NDArray[np.int64]:
         """Returns the fetches left of the next epoch: their steps, counted through all epochs."""
         epoch, first_step = self.epochs.take()
+        self._ahead.restart(first_step)
         return epoch * self.steps.num_steps + self.steps.fetches(first_step)
 
     def fetch(self, global_step: int) -> dict[str, Any]:
         """Returns the parts of one fetch, see `parts`, each for a batch of examples."""
         epoch, step = divmod(global_step, self.steps.num_steps)
+        self._ahead.prepare(epoch, step)
         positions = self.steps.positions(step)
         examples = self.order.examples(epoch, positions)
         rows = self.order.rows_of(examples)

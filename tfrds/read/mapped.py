@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfrds.errors import DatasetError
+from tfrds.read.advice import pieces
 from tfrds.read.file_status import file_status
 
 # Not through Python's mmap: until 3.13 it keeps a descriptor a file, so a thousand shards would
@@ -30,6 +31,7 @@ _libc.mmap.argtypes = (
     ctypes.c_int,
     ctypes.c_longlong,
 )
+_libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 _libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 _MAP_FAILED = ctypes.c_void_p(-1).value
 _PROT_NONE = 0
@@ -71,6 +73,12 @@ class MappedFiles:
           lengths: int64 [n].
         """
         return self.data, offsets + self.starts[numbers]
+
+    def read_ahead(self, number: int, offset: int, length: int) -> None:
+        """Has the kernel read a range of a file now, and goes on."""
+        start = self.data.ctypes.data + int(self.starts[number]) + offset
+        for first, size in pieces(start, length):
+            _libc.madvise(first, size, mmap.MADV_WILLNEED)  # an error means not now
 
     def check(self, numbers: Iterable[int]) -> None:
         """Raises DatasetError if one of these files was cut since it was mapped.

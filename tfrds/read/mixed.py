@@ -4,7 +4,7 @@ Gets a reader for each dataset, gives one whose rows are those of all, behind on
 `pipeline.py` reads it as it does a single one. No TensorFlow.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,15 @@ class MixedReader:
             widths=_merge([(chosen, batch.widths) for chosen, batch in parts]),
             is_jpeg=_merge([(chosen, batch.is_jpeg) for chosen, batch in parts]),
         )
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether reads of any of them wait for the storage."""
+        return any(reader.is_waiting for reader in self._readers)
+
+    def reads_ahead(self, rows: NDArray[np.int64]) -> list[Callable[[], None]]:
+        """Returns calls that bring `rows` into memory; see `SplitReader.reads_ahead`."""
+        return [read for _, reader, own in self._shares(rows) for read in reader.reads_ahead(own)]
 
     def describe(self, rows: NDArray[np.int64]) -> Batch:
         """Raises TypeError: mixtures are never streamed."""

@@ -50,6 +50,7 @@ class Order:
         self._blocks = blocks
         self._subset = subset
         self._groups = groups
+        self.is_by_blocks = blocks is not None
         self._permutations: OrderedDict[int, Permutation] = OrderedDict()
         self._lock = threading.Lock()
         self.num_examples = int(counts.sum()) if subset is None else len(subset)
@@ -62,6 +63,14 @@ class Order:
             shuffled = self._permutation(self._seed, epoch if self._reshuffle else 0)
             positions = shuffled.at(positions)
         return positions if self._subset is None else self._subset[positions]
+
+    def window(self, epoch: int, position: int) -> tuple[int, int]:
+        """Returns (start, stop) of the positions that are mixed with this one: all, or a window."""
+        if self._seed is not None and self.is_by_blocks:
+            shuffled = self._permutation(self._seed, epoch if self._reshuffle else 0)
+            if isinstance(shuffled, BlockPermutation):
+                return shuffled.window(position)
+        return 0, self.num_examples
 
     def rows(self, epoch: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns int64 [n], the rows at these positions of the epoch."""

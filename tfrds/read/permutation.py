@@ -22,7 +22,6 @@ does: 1 / (1/128 + 1/64). For one in random order, which datasets built by tfrds
 is that examples of one block meet in one window, epoch after epoch.
 """
 
-import dataclasses
 import math
 import threading
 from abc import ABC, abstractmethod
@@ -146,21 +145,6 @@ class FeistelPermutation(Permutation):
         return left
 
 
-@dataclasses.dataclass(frozen=True)
-class Window:
-    """What is read while the epoch is between two positions.
-
-    Attributes:
-      start, stop: the positions.
-      stretches: int64 [n, 2], (first, count) of neighbours among the examples between them, in
-        the order of the input.
-    """
-
-    start: int
-    stop: int
-    stretches: NDArray[np.int64]
-
-
 class BlockPermutation(Permutation):
     """Blocks of neighbours in random order; the examples of each `window` of them are mixed.
 
@@ -196,14 +180,10 @@ class BlockPermutation(Permutation):
             examples[chosen] = self._window(number)[positions[chosen] - first]
         return examples
 
-    def window(self, position: int) -> Window:
-        """Returns what to read ahead for the window of this position."""
+    def window(self, position: int) -> tuple[int, int]:
+        """Returns (start, stop) of the positions whose examples are mixed with this one's."""
         (number,) = self._numbers(np.array([position])).tolist()
-        examples = np.sort(self._window(number))
-        ends = np.flatnonzero(np.diff(examples, append=-1) != 1)
-        counts = np.diff(ends, prepend=-1)
-        stretches = np.stack([examples[ends] - counts + 1, counts], axis=1)
-        return Window(*self._bounds(number), stretches)
+        return self._bounds(number)
 
     def _numbers(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the window of each position; window i starts with block i * blocks // windows."""

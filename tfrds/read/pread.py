@@ -7,6 +7,7 @@ costs a few round trips, whatever its size. Neighbours are read together.
 
 import collections
 import concurrent.futures
+import contextlib
 import functools
 import os
 import pathlib
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfrds.errors import DatasetError
+from tfrds.read.advice import ADVISED_BYTES, advise
 from tfrds.read.buffers import BufferPool
 from tfrds.read.file_status import file_status
 
@@ -85,6 +87,16 @@ class PreadFiles:
             task.result()
         return data, starts
 
+    def read_ahead(self, number: int, offset: int, length: int) -> None:
+        """Has the kernel read a range of a file, and waits for its end.
+
+        So whoever asks for stretches one after another has no more than these on their way, and
+        real reads need not wait behind a whole window.
+        """
+        with contextlib.suppress(OSError), self._open.file(number) as descriptor:
+            advise(descriptor, offset, length)
+            os.pread(descriptor, 1, offset + length - 1)
+
     def _read(
         self, data: NDArray[np.uint8], number: int, pieces: list[tuple[int, int, int]]
     ) -> None:
@@ -104,6 +116,9 @@ class PreadFiles:
         done = 0
         try:
             with self._open.file(number) as descriptor:
+                if len(target) > ADVISED_BYTES:
+                    # The kernel would ask for its parts one after another.
+                    advise(descriptor, offset, len(target))
                 while done < len(target):
                     count = os.preadv(descriptor, [target[done:].data], offset + done)
                     if not count:

@@ -63,6 +63,19 @@ class Steps:
         regular = np.arange(0, self.num_steps, FETCHED_TOGETHER)
         return np.concatenate([[first_step], regular[regular > first_step]])[: self.num_steps]
 
+    def positions_within(self, start: int, stop: int, first_step: int) -> NDArray[np.int64]:
+        """Returns int64 [n], the positions `start`..`stop` - 1 that are fetched from `first_step`.
+
+        Without what fills up the epoch's last step.
+        """
+        together = (self.batch_size or 1) * self.worker[1]
+        steps = self.fetches(max(first_step, start // together))
+        steps = steps[steps * together < stop]
+        if not len(steps):
+            return np.zeros(0, np.int64)
+        found = np.concatenate([self.positions(step) for step in steps.tolist()])
+        return found[(found >= start) & (found < stop)]
+
     def positions(self, step: int) -> NDArray[np.int64]:
         """Returns the positions that are fetched with `step`: int64 [n], n up to `fetch_size`."""
         index, count = self.worker

@@ -57,6 +57,10 @@ class Storage(Protocol):
         """Returns bytes that hold the ranges, and where each of them starts."""
         ...
 
+    def read_ahead(self, number: int, offset: int, length: int) -> None:
+        """Has the kernel read a range of a file; leaves errors to the `gather` that needs it."""
+        ...
+
 
 def open_storage(
     files: Sequence[tuple[pathlib.Path, int]], engine: str, *, in_memory: bool = False
