@@ -1,0 +1,273 @@
+"""Verifies the small files of a dataset: the build record, class names and TFDS's metadata.
+
+Gets the build record, gives faults; `verify.py` asks here before it reads shards, and once more
+when all records are counted. TFDS's files are read as the JSON that they are: no TFDS, and nothing
+that they name is imported.
+"""
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import pathlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tfrds.disk.build_record import BuildRecord, canonical_json
+from tfrds.disk.layout import FEATURES_FILE, INFO_FILE, RECORD_FILE, class_names_file
+from tfrds.errors import DatasetError
+from tfrds.spec import background_values
+from tfrds.tools.verify_shard import Fault
+
+# As for the build record: what is larger is none of ours, and fills nobody's memory.
+_MAX_BYTES = 64 * 2**20
+
+_BLOCK_BYTES = 1 << 20
+
+# What a file of other content than ours makes Python raise.
+_UNREADABLE = (OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError)
+
+# The names of classes and of files that TFDS writes; it imports, and looks for, what stands here.
+_FEATURES_CLASS = "tensorflow_datasets.core.features.features_dict.FeaturesDict"
+_FILE_TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
+_CLASSES = {"image": "tfrds.features.Image", "label": "tfrds.features.Label"}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SplitRecord:
+    """What the build record says of a split.
+
+    Attributes:
+      num_examples: of all shards.
+      class_counts: examples by class number.
+      sha256: of the split's files beside the shards, by "index", "keys" and "key_offsets".
+      shard_files, shard_sha256: of each shard.
+    """
+
+    num_examples: int
+    class_counts: tuple[int, ...]
+    sha256: Mapping[str, str]
+    shard_files: tuple[str, ...]
+    shard_sha256: tuple[str, ...]
+
+
+def split_records(record: BuildRecord) -> dict[str, SplitRecord]:
+    """Returns what the build record says, by split.
+
+    Raises:
+      DatasetError: it says less than a build writes.
+    """
+    try:
+        return {name: _split_record(record.content["splits"][name]) for name in record.splits}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DatasetError(
+            f"{record.directory / RECORD_FILE}: incomplete: {error!r}. Copy or build the dataset "
+            "again."
+        ) from error
+
+
+def _split_record(content: Mapping[str, Any]) -> SplitRecord:
+    return SplitRecord(
+        num_examples=int(content["num_examples"]),
+        class_counts=tuple(map(int, content["class_counts"])),
+        sha256={name: str(content[f"{name}_sha256"]) for name in ("index", "keys", "key_offsets")},
+        shard_files=tuple(str(shard["file"]) for shard in content["shards"]),
+        shard_sha256=tuple(str(shard["sha256"]) for shard in content["shards"]),
+    )
+
+
+def hash_fault(path: pathlib.Path, expected: str) -> tuple[Fault | None, bool]:
+    """Returns what is wrong with a file of this sha256, and whether all of it could be read."""
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.sha256()
+            while block := file.read(_BLOCK_BYTES):
+                digest.update(block)
+    except FileNotFoundError:
+        return Fault(file=path.name, what="missing"), False
+    except OSError as error:
+        return Fault(file=path.name, what=f"cannot be read: {error.strerror}"), False
+    found = digest.hexdigest()
+    if found == expected:
+        return None, True
+    return Fault(file=path.name, what=f"expected the sha256 {expected}, found {found}"), True
+
+
+def metadata_faults(record: BuildRecord, splits: Mapping[str, SplitRecord]) -> Iterator[Fault]:
+    """Yields what is wrong with the small files, as far as the build record tells."""
+    for what in _record_faults(record, splits):
+        yield Fault(file=RECORD_FILE, what=what)
+    path = class_names_file(record.directory, record.content["label"]["key"])
+    for file, check in (
+        (path, _class_names_faults),
+        (record.directory / FEATURES_FILE, _features_faults),
+        (record.directory / INFO_FILE, _info_faults),
+    ):
+        for what in _checked(file, check, record):
+            yield Fault(file=file.name, what=what)
+
+
+def _checked(path: pathlib.Path, check: Any, record: BuildRecord) -> Iterator[str]:
+    """Yields what `check` says of the file's bytes, or why it cannot say anything."""
+    try:
+        size = path.stat().st_size
+        if size > _MAX_BYTES:
+            yield f"expected at most {_MAX_BYTES:,} bytes, found {size:,}"
+            return
+        yield from check(path.read_bytes(), record)
+    except FileNotFoundError:
+        yield "missing"
+    except OSError as error:
+        yield f"cannot be read: {error.strerror}"
+    except _UNREADABLE as error:
+        yield f"cannot be parsed: {error!r}"
+
+
+def _record_faults(record: BuildRecord, splits: Mapping[str, SplitRecord]) -> Iterator[str]:
+    directory = record.directory
+    if (directory / RECORD_FILE).read_bytes() != canonical_json(record.content):
+        yield "not the bytes that a build writes: its JSON was edited or formatted"
+    if directory.name != record.version or record.name not in (
+        directory.parent.name,
+        directory.parents[1].name,
+    ):
+        place = "/".join(directory.parts[-3:])
+        yield f"tells of version {record.version} of {record.name!r}, expected that of {place!r}"
+    num_classes = record.content["label"]["num_classes"]
+    for name, split in splits.items():
+        where = f"split {name!r}"
+        shards = record.shards(name)
+        files = tuple(path.name for path, _, _ in shards)
+        if split.shard_files != files:
+            wrong = next(
+                pair for pair in zip(split.shard_files, files, strict=True) if len({*pair}) > 1
+            )
+            yield f"{where}: expected a shard named {wrong[1]!r}, found {wrong[0]!r}"
+        records = sum(count for _, _, count in shards)
+        if split.num_examples != records:
+            yield (
+                f"{where}: num_examples: expected {records:,} as of its shards, found "
+                f"{split.num_examples:,}"
+            )
+        if len(split.class_counts) != num_classes:
+            yield (
+                f"{where}: class_counts: expected {num_classes:,} classes, found "
+                f"{len(split.class_counts):,}"
+            )
+
+
+def _class_names_faults(data: bytes, record: BuildRecord) -> Iterator[str]:
+    # TFDS ends each name with a line break; the digest is over the names joined by them.
+    names = data.removesuffix(b"\n")
+    label = record.content["label"]
+    found = hashlib.sha256(names).hexdigest()
+    if found != label["class_names_sha256"]:
+        yield f"expected names of the sha256 {label['class_names_sha256']}, found {found}"
+    if names == data:
+        yield f"expected a line break at its end, found {data[-1:]!r}"
+    count = names.count(b"\n") + 1
+    if count != label["num_classes"]:
+        yield f"expected {label['num_classes']:,} names, found {count:,}"
+
+
+def _features_faults(data: bytes, record: BuildRecord) -> Iterator[str]:
+    content = json.loads(data)
+    if content["pythonClassName"] != _FEATURES_CLASS:
+        yield f"expected the class {_FEATURES_CLASS}, found {content['pythonClassName']}"
+    features = content["featuresDict"]["features"]
+    expected = _expected_features(record)
+    if set(features) != set(expected):
+        yield f"expected the features {sorted(expected)}, found {sorted(features)}"
+        return
+    for key, (name, arguments) in expected.items():
+        if features[key]["pythonClassName"] != name:
+            yield f"{key}: expected the class {name}, found {features[key]['pythonClassName']}"
+        found = json.loads(features[key]["jsonFeature"]["json"])
+        if found != arguments:
+            yield f"{key}: expected {json.dumps(arguments)}, found {json.dumps(found)}"
+
+
+def _expected_features(record: BuildRecord) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Returns the class and the arguments of each feature, as `prepare.py` declares them."""
+    image, label, options = (record.content[part] for part in ("image", "label", "options"))
+    is_resized = image["encoding"] != "raw" and options["image_size"] is not None
+    background = background_values(options["background"], image["shape"][2])
+    arguments = {
+        "shape": image["shape"],
+        "encoding": image["encoding"],
+        "resize": options["resize"] if is_resized else None,
+        "background": list(background) if is_resized else [],
+    }
+    return {
+        image["key"]: (_CLASSES["image"], arguments),
+        label["key"]: (_CLASSES["label"], {"num_classes": label["num_classes"]}),
+    }
+
+
+def _info_faults(data: bytes, record: BuildRecord) -> Iterator[str]:
+    content = json.loads(data)
+    for field in ("name", "version"):
+        if content[field] != record.content[field]:
+            yield f"{field}: expected {record.content[field]!r}, found {content[field]!r}"
+    keys = [item["featureKey"] for item in content["supervisedKeys"]["tuple"]["items"]]
+    expected_keys = [record.content[part]["key"] for part in ("image", "label")]
+    if keys != expected_keys:
+        yield f"supervisedKeys: expected {expected_keys}, found {keys}"
+    found = {split["name"]: split for split in content["splits"]}
+    if sorted(found) != sorted(record.splits):
+        yield f"expected the splits {sorted(record.splits)}, found {sorted(found)}"
+    for name in sorted({*found} & {*record.splits}):
+        template = found[name]["filepathTemplate"]
+        if template != _FILE_TEMPLATE:
+            yield (
+                f"split {name!r}: filepathTemplate: expected {_FILE_TEMPLATE!r}, found {template!r}"
+            )
+        lengths = [int(length) for length in found[name]["shardLengths"]]
+        shards = [count for _, _, count in record.shards(name)]
+        if len(lengths) != len(shards):
+            yield f"split {name!r}: expected {len(shards):,} shards, found {len(lengths):,}"
+            continue
+        for shard, (expected, length) in enumerate(zip(shards, lengths, strict=True)):
+            if expected != length:
+                yield (
+                    f"split {name!r}: shard {shard}: expected {expected:,} records, found "
+                    f"{length:,}"
+                )
+
+
+def count_faults(
+    record: BuildRecord,
+    splits: Mapping[str, SplitRecord],
+    counted: Mapping[str, tuple[Mapping[int, int], int]],
+) -> Iterator[Fault]:
+    """Yields which counts in the small files are not those of the records.
+
+    Args:
+      record: of the build.
+      splits: what it says of each split.
+      counted: (records by label, bytes of their data) of the splits all of whose records were read.
+    """
+    for name, (labels, _) in counted.items():
+        for label, found in enumerate(splits[name].class_counts):
+            if found != labels.get(label, 0):
+                yield Fault(
+                    file=RECORD_FILE,
+                    what=f"split {name!r}: class {label}: expected {labels.get(label, 0):,} "
+                    f"examples, as there are records, found {found:,}",
+                )
+    for name, found in _tfds_num_bytes(record.directory / INFO_FILE).items():
+        if name in counted and found != counted[name][1]:
+            yield Fault(
+                file=INFO_FILE,
+                what=f"split {name!r}: numBytes: expected {counted[name][1]:,}, as the records "
+                f"have, found {found:,}",
+            )
+
+
+def _tfds_num_bytes(path: pathlib.Path) -> dict[str, int]:
+    """Returns the bytes of each split by TFDS's file; none where that was found damaged before."""
+    with contextlib.suppress(*_UNREADABLE):
+        if path.stat().st_size <= _MAX_BYTES:
+            content = json.loads(path.read_bytes())
+            return {split["name"]: int(split["numBytes"]) for split in content["splits"]}
+    return {}
