@@ -12,8 +12,9 @@ MADE := $(VENV)/.made
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 INSTALLED_BENCH := $(VENV)/.installed-bench
+INSTALLED_BEAM := $(VENV)/.installed-beam
 
-.PHONY: help demo test test-slow check format bench clean
+.PHONY: help demo test test-slow test-beam run-test-beam check format bench clean
 # Two pips in one environment damage it: `make -j` must not run two installations at once.
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
@@ -30,6 +31,13 @@ test: $(INSTALLED_DEV)  ## run the tests, with coverage
 test-slow: $(INSTALLED_DEV)  ## run the slow tests only
 	$(PY) -m pytest -m slow
 
+# An environment of its own: Beam holds protobuf and pyarrow back.
+test-beam:  ## run the tests of Apache Beam, in .venv-beam
+	$(MAKE) VENV=.venv-beam run-test-beam
+
+run-test-beam: $(INSTALLED_BEAM)
+	$(PY) -m pytest tests/test_beam.py
+
 check: $(INSTALLED_DEV)  ## lint, formatting and types: what CI and pre-commit run
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -43,7 +51,7 @@ bench: $(INSTALLED_BENCH)  ## compare with other pipelines and the machine's lim
 	$(PY) benchmarks/get_data.py --photos 4000 --large-photos 240
 	$(PY) benchmarks/bench.py
 
-clean:  ## remove build products and caches; .venv and benchmarks/data stay
+clean:  ## remove build products and caches; .venv, .venv-beam and benchmarks/data stay
 	rm -rf build dist *.egg-info .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache
 	find tfrds tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -82,3 +90,7 @@ $(INSTALLED_DEV): setup.cfg pyproject.toml $(MADE)
 $(INSTALLED_BENCH): setup.cfg pyproject.toml $(MADE)
 	$(PY) -m pip install -e ".[dev,bench]"
 	@touch $(INSTALLED) $(INSTALLED_DEV) $@
+
+$(INSTALLED_BEAM): setup.cfg pyproject.toml $(MADE)
+	$(PY) -m pip install -e ".[beam]" "pytest>=8.3"
+	@touch $(INSTALLED) $@
