@@ -30,9 +30,14 @@ GROUPS = (
     "photographs",
     "large_photographs",
     "crops",
+    "data_source",
+    "slow_storage",
     "waiting",
     "memory",
     "steps",
+    "building",
+    "million",
+    "verifying",
 )
 
 

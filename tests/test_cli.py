@@ -16,11 +16,11 @@ import time
 import pytest
 from images import encoded, files_below, noise, put, put_images
 
-from tfrds import cli
+from tfrds import builder, cli
 from tfrds.tools import demo_result
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-COMMANDS = ("build", "info", "rm", "demo")
+COMMANDS = ("build", "info", "verify", "rm", "demo")
 
 
 @pytest.fixture
@@ -95,6 +95,7 @@ def test_help_of_every_command_has_an_example(tfrds, command):
         ["build", "--help"],
         ["build", "photos", "--name", "pets", "--dry-run"],
         ["info", "raw_images"],
+        ["verify", "raw_images"],
         ["rm", "raw_images", "--yes"],
     ],
     ids=" ".join,
@@ -218,6 +219,9 @@ def test_every_build_option_reaches_the_record(tfrds, photos, tmp_path):
         *("build", photos, "--name", "pets", "--version", "2.1.0", "--data-dir", tmp_path / "d"),
         *("--image-size", "4X5", "--resize", "pad", "--channels", 1, "--background", "1,2,3"),
         *("--encoding", "jpeg", "--store-size", 3, "--jpeg-quality", 80, "--splits", "a=0.5,b=0.5"),
+        *("--split-by", "hash", "--group", ".+"),
+        *("--check", "header", "--no-exif-transpose", "--max-pixels", 5000),
+        *("--on-error", "skip", "--max-bad", 0.25, "--on-duplicate", "drop"),
         *(
             "--class-names",
             names,
@@ -241,8 +245,16 @@ def test_every_build_option_reaches_the_record(tfrds, photos, tmp_path):
         "encoding": "jpeg",
         "store_size": 3,
         "jpeg_quality": 80,
+        "check": "header",
+        "exif_transpose": False,
+        "max_pixels": 5000,
         "splits": {"a": 0.5, "b": 0.5},
+        "split_by": "hash",
+        "group": ".+",
         "class_names": ["dog", "cat"],
+        "on_error": "skip",
+        "max_bad": 0.25,
+        "on_duplicate": "drop",
         "num_shards": 2,
     }
     assert [len(split["shards"]) for split in record["splits"].values()] == [2, 2]
@@ -256,9 +268,45 @@ def test_overwrite_replaces_an_existing_version(tfrds, photos, data_dir):
     code, _, err = tfrds("build", photos, "--name", "pets")
     assert code == 1
     assert f"{data_dir / 'pets' / '1.0.0'}: this version exists" in err
-    assert "pass --overwrite" in err
+    assert "something else: 1 images added: cat/5.png. Choose another version, or" in err
     assert files_below(data_dir / "pets" / "1.0.0") == before
     assert tfrds("build", photos, "--name", "pets", "--overwrite")[1].startswith("Built 9 examples")
+
+
+def built_keys(dataset):
+    return {
+        split: sorted(
+            example["key"].decode()
+            for example in dataset.as_dataset(split=split, with_key=True).as_numpy_iterator()
+        )
+        for split in dataset.info.splits
+    }
+
+
+def test_splits_are_files_of_keys_one_a_line(tfrds, photos, tmp_path, data_dir):
+    train = tmp_path / "train.txt"
+    # As editors of other systems write it: a mark at the start, other line ends, an empty line.
+    put(train, "\ufeffcat/0.png\r\ncat/1.png\r\ndog/0.png\r\n\r\ndog/2.png".encode())
+    test = put(tmp_path / "test.txt", "cat/2.png\ncat/3.png\ncat/4.png\ndog/1.png\n")
+    code, _, err = tfrds(
+        "build", photos, "--name", "pets", "--splits", f"train={train},test={test}"
+    )
+    assert code == 0, err
+    assert built_keys(builder("pets", data_dir=data_dir)) == {
+        "test": ["cat/2.png", "cat/3.png", "cat/4.png", "dog/1.png"],
+        "train": ["cat/0.png", "cat/1.png", "dog/0.png", "dog/2.png"],
+    }
+
+
+def test_splits_are_folds_by_hash_of_groups(tfrds, photos, data_dir):
+    arguments = ("--splits", 2, "--split-by", "hash", "--group", "([0-9])[.]png")
+    code, _, err = tfrds("build", photos, "--name", "pets", *arguments)
+    assert code == 0, err
+    found = built_keys(builder("pets", data_dir=data_dir))
+    assert set(found) == {"fold_0", "fold_1"}
+    numbers = [{key[-5] for key in keys} for keys in found.values()]
+    assert not numbers[0] & numbers[1]
+    assert numbers[0] | numbers[1] == set("01234")
 
 
 def test_table_of_many_classes_stays_short(tfrds, tmp_path):
@@ -290,9 +338,25 @@ WRONG_OPTIONS = [
     ("--image-size", "1x2x3", r"image_size: expected .* got \(1, 2, 3\)"),
     ("--background", "white", "--background: expected R,G,B such as .* got 'white'"),
     ("--background", "1,2", r"background: expected .* got \(1, 2\)"),
-    ("--splits", "train", "--splits: expected NAME=FRACTION,.* got 'train'"),
-    ("--splits", "a=x", "--splits: expected NAME=FRACTION,.* got 'a=x'"),
-    ("--splits", "a=.5,a=.5", "--splits: expected NAME=FRACTION,.* got 'a=.5,a=.5'"),
+    ("--splits", "train", "--splits: expected train=0.8,.* got 'train'"),
+    ("--splits", "0.8", "--splits: expected .*, or a number of folds, .* got '0.8'"),
+    ("--splits", "a=.5,a=.5", "--splits: expected train=0.8,.* got 'a=.5,a=.5'"),
+    ("--splits", "a=.5,b", "--splits: expected train=0.8,.* got 'a=.5,b'"),
+    ("--splits", "a=,b=.5", "--splits: expected train=0.8,.* got 'a=,b=.5'"),
+    ("--splits", "a=x", "--splits: 'x' cannot be read: .*No such file"),
+    ("--splits", "a=latin1.txt", "--splits: 'latin1.txt' cannot be read: .*0xe9"),
+    ("--splits", "a=.5,b=blank.txt", "splits: other splits are lists of keys, .* got 0.5"),
+    ("--splits", "a=blank.txt", "splits: each listed key must be .*, got 'cat' in 'a', 'dog' in"),
+    ("--splits", "a=empty.txt", r"splits: the list of 'a' must hold .*, got \[\]"),
+    ("--splits", "a=one.txt", r"each example must be in one .*, got 'cat/1.png', .* \(7 in all\)"),
+    ("--splits", "a=one.txt,b=one.txt", "each key is listed once, got 'cat/0.png' in 'a' and 'b'"),
+    ("--splits", "1", "splits: the number of folds must be .* got 1"),
+    ("--splits", "-2", "splits: the number of folds must be .* got -2"),
+    ("--splits", "all=1", "splits: a split's name .* got 'all'"),
+    ("--split-by", "key", "--split-by: invalid choice: 'key'"),
+    ("--split-by", "hash", "split_by: only fractions and folds .* got split_by='hash'"),
+    ("--group", "(p", r"group: missing \), .* got '\(p'"),
+    ("--group", "", "group: expected a regular expression .* got ''"),
     ("--splits", "a=0.5", r"splits: fractions must sum to 1, got .*0\.5"),
     ("--class-names", "none.txt", "'none.txt' cannot be read: .*No such file"),
     ("--class-names", "latin1.txt", "'latin1.txt' cannot be read: .*0xe9"),
@@ -303,6 +367,13 @@ WRONG_OPTIONS = [
     ("--store-size", "9", "store_size: .* got store_size=9"),
     ("--channels", "2", "channels: .* got 2"),
     ("--jpeg-quality", "0", "jpeg_quality: .* got 0"),
+    ("--check", "all", "--check: invalid choice: 'all'"),
+    ("--max-pixels", "0", "max_pixels: .* got 0"),
+    ("--on-error", "ignore", "--on-error: invalid choice: 'ignore'"),
+    ("--max-bad", "1.5", r"max_bad: expected a share from 0 to 1, got 1\.5"),
+    ("--max-bad", "1%", "--max-bad: invalid float value: '1%'"),
+    ("--on-duplicate", "remove", "--on-duplicate: invalid choice: 'remove'"),
+    ("--fingerprint", "mtime", "--fingerprint: invalid choice: 'mtime'"),
     ("--num-shards", "0", "num_shards: .* got 0"),
     ("--num-workers", "0", "num_workers: .* got 0"),
     ("--limit", "0", "limit: .* got 0"),
@@ -322,6 +393,8 @@ def test_wrong_arguments_are_one_line_and_exit_code_2(
     monkeypatch.chdir(photos.parent)
     put("latin1.txt", b"caf\xe9\n")
     put("blank.txt", "cat\n\ndog\n")
+    put("one.txt", "cat/0.png\n")
+    put("empty.txt", "\n")
     code, out, err = tfrds(*arguments)
     assert (code, out) == (2, "")
     error = [line for line in err.splitlines() if "error: " in line]
@@ -449,8 +522,7 @@ def test_rm_needs_yes_where_nobody_can_be_asked(photos, data_dir, tfrds):
     code, _, err = run_process("rm", "pets")
     assert code == 2
     assert (
-        err
-        == "tfrds: error: rm: there is no terminal to ask on. Pass --yes to remove these files.\n"
+        err == "tfrds: error: There is no terminal to ask on. Pass --yes to remove these files.\n"
     )
     assert (data_dir / "pets" / "1.0.0" / "tfrds.json").is_file()
 
@@ -495,21 +567,70 @@ def test_a_bar_shows_progress_on_a_terminal(photos):
     assert re.search(r"100%\|.*\| 8/8 \[", shown)
 
 
-def test_ctrl_c_leaves_nothing_that_loads(tmp_path, data_dir):
+def test_ctrl_c_leaves_nothing_that_loads(tfrds, tmp_path, data_dir):
     # So many that the signal comes long before the end, on a busy machine too.
     folder, image = tmp_path / "big", encoded(noise(0, 900, 900))
     for number in range(200):
         put(folder / f"{number % 3}/{number}.png", image)
     with start("build", folder, "--name", "big", "--num-workers", 2, "--num-shards", 20) as process:
-        while not list(data_dir.glob("big/.tfrds-build-1.0.0/*tfrecord*")):
+        while not list(data_dir.glob("big/.tfrds-build-1.0.0/*/journal/*tfrecord*.json")):
             assert process.poll() is None, process.stderr.read()
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "")
-    assert err.splitlines()[-1] == "tfrds: error: interrupted; nothing half-built is left."
+    assert err.splitlines()[-1] == (
+        "tfrds: error: interrupted; the same command goes on from here."
+    )
     assert "Traceback" not in err
-    assert not (data_dir / "big").exists()
+    assert not (data_dir / "big" / "1.0.0").exists()
+    code, _, err = tfrds("info", "big")
+    assert code == 1
+    assert "big: no such dataset in " in err
+
+
+def test_bad_images_are_refused_skipped_and_copied_aside(tfrds, photos, tmp_path):
+    for name in ("cat/2.png", "dog/1.png"):
+        put(photos / name, (photos / name).read_bytes()[:-15])
+    command = ("build", photos, "--name", "pets")
+    code, out, err = tfrds(*command, "--quarantine", tmp_path / "raised")
+    assert (code, out) == (1, "")
+    assert re.search(
+        r"\ntfrds: error: 2 of 8 images cannot be stored: cat/2\.png: cut off or damaged.*; "
+        r"dog/1\.png: .*\. Replace or remove them, or pass on_error=\"skip\"\.\n$",
+        err,
+    )
+    code, out, err = tfrds(*command, "--on-error", "skip")
+    assert (code, out) == (1, "")
+    assert "max_bad=0.01 lets a build skip 0 of them" in err
+    code, out, err = tfrds(
+        *command, "--on-error", "skip", "--max-bad", 0.25, "--quarantine", tmp_path / "skipped"
+    )
+    assert code == 0
+    assert "\nWarning: Skipped 2 of 8 images, see skipped.jsonl: cat/2.png: cut off" in err
+    assert "\n  skipped    cut off or damaged 2\n" in out
+    assert out.startswith("Built 6 examples")
+    assert json.loads(tfrds("info", "pets", "--json")[1])["skipped"] == {"cut off or damaged": 2}
+    for folder in ("raised", "skipped"):
+        assert files_below(tmp_path / folder) == {
+            name: (photos / name).read_bytes() for name in ("cat/2.png", "dog/1.png")
+        }
+
+
+def test_copies_are_told_dropped_or_refused(tfrds, photos):
+    put(photos / "dog" / "copy.png", (photos / "cat" / "0.png").read_bytes())
+    command = ("build", photos, "--name", "pets")
+    code, _, err = tfrds(*command, "--on-duplicate", "raise")
+    assert code == 1
+    assert "tfrds: error: 1 images hold the same bytes as another one: " in err
+    code, out, err = tfrds(*command)
+    assert code == 0
+    assert "Warning: Images that are there more than once, under two labels (1): " in err
+    assert "\n  duplicates 1 image; 1 image under two labels\n" in out
+    code, out, _ = tfrds(*command, "--version", "1.1.0", "--on-duplicate", "drop")
+    assert code == 0
+    assert "\n  skipped    duplicate 1\n" in out
+    assert "\n  examples   8\n" in out
 
 
 def test_a_reader_that_goes_away_is_no_error(tfrds, tmp_path):

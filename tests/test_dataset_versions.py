@@ -33,9 +33,37 @@ def test_options_that_differ_from_the_built_ones_are_an_error_on_every_way(tool,
     tool.OPTIONS = tfrds.BuildOptions(image_size=4)
     with pytest.raises(
         tfrds.DatasetError,
-        match=r"built with image_size=\[8, 8\], OPTIONS of Tool say image_size=\[4, 4\]",
+        match=r"built with image_size=\[8, 8\], OPTIONS of Tool say image_size=\[4, 4\]\. Raise "
+        "VERSION",
     ):
         load("tool", split="train")
+
+
+@pytest.mark.parametrize(
+    ("options", "difference"),
+    [
+        ({"on_duplicate": "drop"}, "on_duplicate='keep', .* on_duplicate='drop'"),
+        ({"jpeg_quality": 90, "check": "none"}, "check='decode', jpeg_quality=95, .* check='none'"),
+        ({"splits": {"train": 0.5, "test": 0.5}}, r"splits=None, .* splits=\{'train': 0\.5"),
+    ],
+    ids=str,
+)
+def test_every_option_that_decides_bytes_needs_a_new_version(tool, options, difference):
+    tfds.load("tool", split="train")
+    tool.OPTIONS = tfrds.BuildOptions(image_size=8, **options)
+    for use in (
+        lambda: tfds.load("tool", split="train"),
+        lambda: tool().download_and_prepare(),
+        lambda: tool().as_data_source("train"),
+    ):
+        with pytest.raises(tfrds.DatasetError, match=f"built with {difference}.*Raise VERSION"):
+            use()
+
+
+def test_options_that_decide_no_byte_need_no_new_version(tool):
+    tfds.load("tool", split="train")
+    tool.OPTIONS = tfrds.BuildOptions(image_size=8, on_error="skip", max_bad=0.5, num_shards=3)
+    assert len(tfds.load("tool", split="train")) == 20
 
 
 def test_an_older_version_keeps_its_own_options(tool):

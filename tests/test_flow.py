@@ -15,16 +15,16 @@ README = pathlib.Path(__file__).resolve().parent.parent / "README.md"
 
 @pytest.fixture
 def workplace(tmp_path):
-    """A folder with photos/, three classes of 20 JPEGs of several sizes."""
+    """A folder with photos/, three classes of 20 JPEGs of several sizes, and more/ of one class."""
     rng = np.random.default_rng(0)
-    for class_name in ("daisy", "rose", "tulip"):
-        folder = tmp_path / "photos" / class_name
+    for class_name in ("photos/daisy", "photos/rose", "photos/tulip", "more/rose"):
+        folder = tmp_path / class_name
         folder.mkdir(parents=True)
         for number in range(20):
             height, width = rng.integers(70, 120, 2)
             small = rng.integers(0, 256, (6, 6, 3), dtype=np.uint8)
             photo = Image.fromarray(small).resize((int(width), int(height)))
-            photo.save(folder / f"{number:02d}.jpg")
+            photo.save(folder / (f"{number}.jpg" if "more" in class_name else f"{number:02d}.jpg"))
     return tmp_path
 
 

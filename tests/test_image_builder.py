@@ -179,12 +179,16 @@ def test_builders_unpickle_in_another_process(raw, small_photos, tmp_path):
     assert process.stdout.splitlines() == ["raw_images 50", "small_photos 6"], process.stderr
 
 
-def test_build_refuses_a_version_that_exists_unless_overwrite_is_set(tmp_path):
+def test_build_refuses_a_version_of_other_inputs_unless_overwrite_is_set(tmp_path):
     source = tfrds.sources.Arrays(np.zeros((3, 2, 2), np.uint8), np.arange(3))
     tfrds.build("flowers", source, data_dir=tmp_path)
-    with pytest.raises(DatasetError, match=r"flowers/1.0.0: this version exists.*overwrite=True"):
-        tfrds.build("flowers", source, data_dir=tmp_path)
+    tfrds.build("flowers", source, data_dir=tmp_path)  # of the same ones: reused
     more = tfrds.sources.Arrays(np.zeros((5, 2, 2), np.uint8), np.arange(5))
+    with pytest.raises(
+        DatasetError,
+        match=r"flowers/1\.0\.0: this version exists .*2 images added: 3, 4\. .*overwrite=True",
+    ):
+        tfrds.build("flowers", more, data_dir=tmp_path)
     assert (
         len(
             tfrds.build("flowers", more, data_dir=tmp_path, overwrite=True).as_dataset(

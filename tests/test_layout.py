@@ -22,6 +22,7 @@ SHARED = (
     "tfrds.errors",
     "tfrds.cpus",
     "tfrds.geometry",
+    "tfrds.split_settings",
     "tfrds.user_warning",
     "tfrds.disk",
 )
@@ -36,7 +37,10 @@ WITHOUT_TENSORFLOW = (
     "tfrds.errors",
     "tfrds.cpus",
     "tfrds.geometry",
+    "tfrds.split_settings",
     "tfrds.data_dirs",
+    "tfrds.read.advice",
+    "tfrds.read.ahead",
     "tfrds.read.order",
     "tfrds.read.balance",
     "tfrds.read.buffers",
@@ -44,6 +48,7 @@ WITHOUT_TENSORFLOW = (
     "tfrds.read.record_check",
     "tfrds.read.request",
     "tfrds.read.storage",
+    "tfrds.read.stretches",
     "tfrds.read.selection",
     "tfrds.read.fetch",
     "tfrds.read.permutation",
@@ -56,6 +61,12 @@ WITHOUT_TENSORFLOW = (
     "tfrds.read.numpy_stages",
     "tfrds.read.resolve",
     "tfrds.read.statistics",
+    "tfrds.tools.verify",
+    "tfrds.tools.verify_files",
+    "tfrds.tools.verify_image",
+    "tfrds.tools.verify_keys",
+    "tfrds.tools.verify_rows",
+    "tfrds.tools.verify_shard",
 )
 HEAVY = ("tensorflow", "tensorflow_datasets", "keras", "jax", "torch")
 

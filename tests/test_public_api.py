@@ -34,6 +34,7 @@ def test_all_is_what_design_promises_and_sorted():
         "SourceError",
         "TfrdsError",
         "TfrdsWarning",
+        "VerifyResult",
         "augment",
         "build",
         "builder",
@@ -45,6 +46,7 @@ def test_all_is_what_design_promises_and_sorted():
         "mix",
         "preprocess",
         "sources",
+        "verify",
     ]
 
 

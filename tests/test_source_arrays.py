@@ -1,9 +1,11 @@
+import os
 import pickle
 import re
 
 import images
 import numpy as np
 import pytest
+import xxhash
 
 from tfrds.errors import SourceError
 from tfrds.write.sources import Arrays
@@ -180,3 +182,45 @@ def test_no_images_scan_to_nothing():
 def test_arrays_need_no_workers():
     assert Arrays.is_in_memory
     assert Arrays.kind == "arrays"
+
+
+@pytest.mark.parametrize("shape", [(4, 5), (4, 5, 3), (1, 1), (700, 800, 3)])
+def test_stamp_of_an_array_in_memory_is_its_content(shape):
+    pixels = np.random.default_rng(0).integers(0, 256, (9, *shape), np.uint8)
+    stamps = Arrays(pixels, np.arange(9)).scan().stamps
+    expected = [xxhash.xxh3_64(image.tobytes()).intdigest() for image in pixels]
+    assert (stamps.dtype, stamps.tolist()) == (np.uint64, expected)
+    changed = pixels.copy()
+    changed[(5, *(side - 1 for side in shape))] ^= 1
+    again = Arrays(changed, np.arange(9)).scan().stamps
+    assert np.flatnonzero(again != stamps).tolist() == [5]
+    # However the array lies in memory.
+    other = np.asfortranarray(pixels)[::-1]
+    assert Arrays(other, np.arange(9)).scan().stamps.tolist() == expected[::-1]
+
+
+def test_stamps_of_blocks_that_do_not_divide_the_array_are_complete():
+    pixels = np.random.default_rng(0).integers(0, 256, (2_500, 20, 30), np.uint8)
+    stamps = Arrays(pixels, np.zeros(2_500, int)).scan().stamps
+    for row in (0, 1_746, 1_747, 1_748, 2_499):
+        assert stamps[row] == xxhash.xxh3_64(pixels[row].tobytes()).intdigest()
+
+
+def test_stamp_of_a_mapped_array_is_its_files_size_and_time_of_change(tmp_path):
+    np.save(tmp_path / "images.npy", np.zeros((5, 2, 3), np.uint8))
+
+    def stamps():
+        return set(Arrays(tmp_path / "images.npy", np.arange(5)).scan().stamps.tolist())
+
+    before = stamps()
+    assert len(before) == 1
+    assert stamps() == before
+    status = (tmp_path / "images.npy").stat()
+    os.utime(tmp_path / "images.npy", ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+    assert stamps() != before
+    os.utime(tmp_path / "images.npy", ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert stamps() == before
+
+
+def test_no_images_have_no_stamps():
+    assert Arrays(np.zeros((0, 2, 2), np.uint8), np.zeros(0, int)).scan().stamps.shape == (0,)

@@ -93,7 +93,7 @@ def test_inputs_are_those_of_the_splits_source(folders):
     source = BySplit({"train": folders[0], "test": folders[1], "more": arrays(["x", "y"], seed=5)})
     source.scan()
     inputs = pickle.loads(pickle.dumps(source.inputs(np.array([4, 3]))))
-    assert [inputs.name(0), inputs.name(1)] == ["cat/1.png", "ant/1.png"]
+    assert [inputs.name(0), inputs.name(1)] == ["test/cat/1.png", "test/ant/1.png"]
     assert inputs.read(0) == (folders[1] / "cat/1.png").read_bytes()
     expected = np.random.default_rng(5).integers(0, 256, (2, 4, 5, 3), np.uint8)
     assert (source.inputs(np.array([6])).read(0) == expected[1]).all()
@@ -136,3 +136,10 @@ def test_numbers_and_names_do_not_mix():
         SourceError, match="labels: one split has class numbers and another class names"
     ):
         BySplit({"train": arrays([0, 1]), "test": arrays(["cat"])}).scan()
+
+
+def test_stamps_are_those_of_the_sources(folders):
+    parts = {"train": ImageFolder(folders[0]), "test": arrays(["cat", "dog"])}
+    stamps = BySplit(parts).scan().stamps
+    expected = [*parts["train"].scan().stamps.tolist(), *parts["test"].scan().stamps.tolist()]
+    assert (stamps.dtype, stamps.tolist()) == (np.uint64, expected)

@@ -1,3 +1,4 @@
+import os
 import pickle
 import re
 
@@ -275,3 +276,45 @@ def test_deep_folders_are_walked(folder):
     name = "cat/" + "d/" * 150 + "1.png"
     images.put_images(folder, [name])
     assert classes_by_key(scan(folder)) == {name: "cat"}
+
+
+def stamps_of(root):
+    references = ImageFolder(root).scan()
+    return dict(zip(references.keys, references.stamps.tolist(), strict=True))
+
+
+def test_stamp_of_a_file_is_another_one_when_its_size_or_time_of_change_is(tmp_path):
+    images.put_images(tmp_path, ["cat/1.png", "cat/2.png", "dog/3.png", "dog/4.png"])
+    for path in tmp_path.rglob("*.png"):
+        os.utime(path, ns=(10**18, 10**18))
+    before = stamps_of(tmp_path)
+    assert ImageFolder(tmp_path).scan().stamps.dtype == np.uint64
+    assert stamps_of(tmp_path) == before
+    # One nanosecond later, of the same size; one byte longer, of the same time; only renamed.
+    os.utime(tmp_path / "cat" / "1.png", ns=(10**18, 10**18 + 1))
+    images.put(tmp_path / "dog" / "3.png", (tmp_path / "dog" / "3.png").read_bytes() + b"\0")
+    os.utime(tmp_path / "dog" / "3.png", ns=(10**18, 10**18))
+    (tmp_path / "dog" / "4.png").rename(tmp_path / "dog" / "5.png")
+    after = stamps_of(tmp_path)
+    assert after[b"cat/2.png"] == before[b"cat/2.png"]
+    assert after[b"dog/5.png"] == before[b"dog/4.png"]
+    assert after[b"cat/1.png"] != before[b"cat/1.png"]
+    assert after[b"dog/3.png"] != before[b"dog/3.png"]
+
+
+def test_stamps_of_sizes_and_times_that_change_together_differ(tmp_path):
+    path = images.put_images(tmp_path, ["cat/1.png"]) / "cat" / "1.png"
+    data, seen = path.read_bytes(), set()
+    for more in range(8):
+        for later in range(8):
+            images.put(path, data + bytes(more))
+            os.utime(path, ns=(10**18, 10**18 + later))
+            seen.add(stamps_of(tmp_path)[b"cat/1.png"])
+    assert len(seen) == 64
+
+
+def test_stamp_of_a_link_is_that_of_its_file(tmp_path):
+    images.put_images(tmp_path / "a", ["cat/1.png"])
+    (tmp_path / "b" / "cat").mkdir(parents=True)
+    (tmp_path / "b" / "cat" / "1.png").symlink_to(tmp_path / "a" / "cat" / "1.png")
+    assert stamps_of(tmp_path / "b") == stamps_of(tmp_path / "a")

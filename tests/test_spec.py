@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from tfrds.checks import parse_image_size
 from tfrds.errors import ConfigError
@@ -94,6 +95,18 @@ def test_image_size_that_is_no_size_is_refused_with_its_value(options, value):
         ("jpeg_quality", 101),
         ("jpeg_quality", None),
         ("jpeg_quality", 95.0),
+        ("check", "full"),
+        ("check", None),
+        ("check", True),
+        ("exif_transpose", None),
+        ("exif_transpose", 1),
+        ("exif_transpose", "no"),
+        ("max_pixels", 0),
+        ("max_pixels", -1),
+        ("max_pixels", 65_535**2 + 1),
+        ("max_pixels", 1e6),
+        ("max_pixels", True),
+        ("max_pixels", None),
         ("num_shards", 0),
         ("num_shards", 100_000),
         ("num_shards", "4"),
@@ -112,6 +125,18 @@ def test_image_size_that_is_no_size_is_refused_with_its_value(options, value):
         ("class_names", ()),
         ("class_names", ["cat", 1]),
         ("class_names", {"cat", "dog"}),
+        ("on_error", "ignore"),
+        ("on_error", None),
+        ("on_error", True),
+        ("max_bad", -0.01),
+        ("max_bad", 1.01),
+        ("max_bad", float("nan")),
+        ("max_bad", "0.1"),
+        ("max_bad", True),
+        ("max_bad", None),
+        ("on_duplicate", "remove"),
+        ("on_duplicate", False),
+        ("on_duplicate", None),
     ],
     ids=repr,
 )
@@ -129,6 +154,12 @@ def test_choices_are_listed():
         BuildOptions(resize="fit")
     with pytest.raises(ConfigError, match=r"expected one of \['auto', 'raw', 'jpeg', 'original'\]"):
         BuildOptions(encoding="webp")
+    with pytest.raises(ConfigError, match=r"expected one of \['decode', 'header', 'none'\]"):
+        BuildOptions(check="all")
+
+
+def test_largest_image_is_by_default_what_pillow_opens_without_an_error():
+    assert BuildOptions().max_pixels == 2 * Image.MAX_IMAGE_PIXELS
 
 
 @pytest.mark.parametrize("value", [0, -1, 65_536, True, 256.0])
@@ -168,6 +199,9 @@ def test_build_options_become_json_whatever_integers_they_were_given():
         encoding="jpeg",
         store_size=numbers[2],
         jpeg_quality=numbers[3],
+        check="header",
+        exif_transpose=False,
+        max_pixels=numbers[1],
         num_shards=numbers[4],
         background=tuple(numbers[:3]),
         splits={"train": np.float64(0.75), "test": 0.25},
@@ -181,8 +215,16 @@ def test_build_options_become_json_whatever_integers_they_were_given():
         "encoding": "jpeg",
         "store_size": 7,
         "jpeg_quality": 90,
+        "check": "header",
+        "exif_transpose": False,
+        "max_pixels": 100,
         "splits": {"train": 0.75, "test": 0.25},
+        "split_by": "class",
+        "group": None,
         "class_names": ["b", "a"],
+        "on_error": "raise",
+        "max_bad": 0.01,
+        "on_duplicate": "keep",
         "num_shards": 4,
     }
 

@@ -26,7 +26,7 @@ def leave_by_a_kill(target):
     script = (
         "import os, pathlib, sys\nfrom tfrds.disk.commit import building\n"
         "with building(pathlib.Path(sys.argv[1]), overwrite=True) as folder:\n"
-        "    (folder / 'half').write_text('half a shard')\n"
+        "    (folder.files / 'half').write_text('half a shard')\n"
         "    os._exit(9)"
     )
     root = os.path.dirname(os.path.dirname(os.path.abspath(tfrds.__file__)))
@@ -87,7 +87,7 @@ def test_leftovers_alone_are_removed_by_their_version(data_dir):
 def test_leftovers_of_other_versions_stay(pets):
     leave_by_a_kill(pets.with_name("1.0.1"))
     remove(find_removal("pets:1.0.0", None))
-    assert (pets.parent / ".tfrds-build-1.0.1" / "half").is_file()
+    assert len(files_below(pets.parent / ".tfrds-build-1.0.1")) == 1
 
 
 def test_a_dataset_that_is_being_built_stays(pets):
@@ -132,7 +132,8 @@ def test_a_configuration_goes_with_its_folders(pets, data_dir):
     target = data_dir / "pets" / "small" / "1.0.0"
     target.parent.mkdir()
     pets.rename(target)
-    (data_dir / "pets" / ".tfrds-build-1.0.0.lock").unlink()
+    for path in (data_dir / "pets").glob(".tfrds-*"):
+        path.unlink()
     removal = find_removal("pets/small:1.0.0", None)
     assert (removal.directory, removal.name_folder) == (target, data_dir / "pets")
     remove(removal)

@@ -5,6 +5,8 @@ import pytest
 from tfrds.tools import text
 from tfrds.tools.demo_result import DemoResult
 from tfrds.tools.info import DatasetSummary, SplitSummary
+from tfrds.tools.verify import VerifyResult
+from tfrds.tools.verify_shard import Fault
 
 
 def summary(**changed):
@@ -27,7 +29,11 @@ def summary(**changed):
                 )
             },
             "total_bytes": 2_500_000,
+            "skipped": {},
             "repaired": 0,
+            "duplicates": 0,
+            "label_conflicts": 0,
+            "leaks": 0,
             "left_out": {},
             "source_kind": "folder",
             "load_line": 'tfrds.load("pets")',
@@ -110,3 +116,64 @@ def test_a_result_of_the_demo_is_json():
         "directory": "/data",
         "load_line": "x",
     }
+
+
+def verified(**changed):
+    return VerifyResult(
+        **{
+            "directory": pathlib.Path("/data/pets/1.0.0"),
+            "name": "pets",
+            "version": "1.0.0",
+            "digest": "ab12",
+            "num_examples": 1200,
+            "num_shards": 3,
+            "num_bytes": 2_345_678,
+            "faults": (),
+            "num_faults": 0,
+            "is_fast": False,
+            **changed,
+        }
+    )
+
+
+def test_a_whole_dataset_in_lines():
+    assert text.verify_lines(verified(is_fast=True)) == [
+        "pets 1.0.0: whole; checked hashes of all files",
+        "  directory  /data/pets/1.0.0",
+        "  examples   1,200",
+        "  shards     3, 2.3 MB",
+        "  digest     ab12",
+    ]
+
+
+def test_faults_in_lines_end_with_what_to_do():
+    fault = Fault(file="a", what="missing")
+    lines = text.verify_lines(verified(faults=(fault,), num_faults=1))
+    assert lines[:2] == [
+        "a: missing",
+        "pets 1.0.0: 1 fault; checked all files, records and images",
+    ]
+    assert lines[-1] == "Copy or build the dataset again."
+    lines = text.verify_lines(verified(faults=(fault, fault), num_faults=1234))
+    assert lines[1:4] == [
+        "a: missing",
+        "... 1,232 more",
+        "pets 1.0.0: 1,234 faults; checked all files, records and images",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("where", "shown"),
+    [
+        ({}, "a: broken"),
+        ({"record": 1000}, "a: record 1,000: broken"),
+        ({"key": "cat/1.png"}, "a: key cat/1.png: broken"),
+        (
+            {"record": 0, "key": "cat\x1b[31m\n/1.png"},
+            "a: record 0, key cat\\x1b[31m /1.png: broken",
+        ),
+    ],
+)
+def test_a_fault_in_one_line_without_what_steers_a_terminal(where, shown):
+    fault = Fault(file="a", what="broken", **where)
+    assert text.verify_lines(verified(faults=(fault,), num_faults=1))[0] == shown

@@ -2,6 +2,7 @@ import hashlib
 import itertools
 import json
 import pathlib
+import shutil
 
 import images
 import numpy as np
@@ -9,11 +10,13 @@ import pytest
 import tensorflow as tf
 import xxhash
 
-from tfrds.errors import ConfigError, EncodeError
+from tfrds.disk.journal import Journal
+from tfrds.errors import DatasetError, EncodeError
 from tfrds.spec import BuildOptions
-from tfrds.write import dataset
+from tfrds.write import dataset, run
 from tfrds.write.dataset import write_dataset
 from tfrds.write.plan import make_plan
+from tfrds.write.run import Execution
 from tfrds.write.sources import Arrays
 from tfrds.write.sources.by_split import as_source
 
@@ -32,9 +35,16 @@ def folder(tmp_path):
 
 def write(directory, source, num_workers=1, progress=None, limit=None, **options):
     plan = make_plan(as_source(source), BuildOptions(**options), limit=limit)
-    directory.mkdir(parents=True)
+    journal = Journal(directory.with_name(f"journal of {directory.name}"))
+    for folder in (directory, journal.folder):
+        folder.mkdir(parents=True)
     return write_dataset(
-        plan, directory, name="pets", version="1.2.3", num_workers=num_workers, progress=progress
+        plan,
+        directory,
+        journal,
+        name="pets",
+        version="1.2.3",
+        execution=Execution(num_workers=num_workers, progress=progress),
     )
 
 
@@ -144,6 +154,7 @@ def test_record_of_the_build_is_canonical_json(tmp_path, folder):
 def test_record_of_the_build_says_what_was_built(tmp_path, folder):
     options = {"splits": {"train": 0.5, "test": 0.5}, "num_shards": 2, "image_size": (3, 4)}
     write(tmp_path / "out", folder, **options)
+    in_train = [key in keys_of(tmp_path / "out", "train") for key in ("ant/1.png", "bee/3.png")]
     record = record_of(tmp_path / "out")
     assert record["format"] == "1.0"
     assert record["requires"] == []
@@ -174,6 +185,8 @@ def test_record_of_the_build_says_what_was_built(tmp_path, folder):
         "skipped": 0,
         "repaired": 0,
         "duplicate": 1,
+        "label_conflicts": 1,
+        "leaks": int(len(set(in_train)) == 2),
     }
 
 
@@ -282,9 +295,9 @@ def test_small_arrays_are_written_here_and_the_same_as_in_workers(tmp_path, monk
         raise AssertionError("started a process")
 
     with monkeypatch.context() as patch:
-        patch.setattr(dataset, "run_in_processes", no_processes)
+        patch.setattr(run, "LocalProcesses", no_processes)
         write(tmp_path / "here", source, num_workers=2, num_shards=3)
-    monkeypatch.setattr(dataset, "_MAX_BYTES_HERE", 0)
+    monkeypatch.setattr(run, "_MAX_BYTES_HERE", 0)
     write(tmp_path / "workers", source, num_workers=2, num_shards=3)
     assert images.files_below(tmp_path / "here") == images.files_below(tmp_path / "workers")
 
@@ -326,6 +339,43 @@ def test_damaged_image_is_named(tmp_path, folder, num_workers):
     assert not (tmp_path / "out" / "tfrds.json").exists()
 
 
-def test_number_of_workers_must_be_positive(tmp_path, folder):
-    with pytest.raises(ConfigError, match=r"num_workers: .*got -1"):
-        write(tmp_path / "out", folder, num_workers=-1)
+@pytest.mark.parametrize(
+    ("encoding", "free", "is_refused"),
+    # 30 arrays of 40 * 50 pixels: 60,000 bytes as raw, 18,000 estimated as JPEG.
+    [
+        ("raw", 60_000, None),
+        ("raw", 59_999, True),
+        ("original", 59_999, False),
+        ("original", 29_999, True),
+        ("jpeg", 18_000, None),
+        ("jpeg", 100, False),
+    ],
+)
+def test_room_is_asked_for_before_the_work(
+    tmp_path, monkeypatch, caplog, encoding, free, is_refused
+):
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(dataset.shutil, "disk_usage", lambda _: usage._replace(free=free))
+    pixels = np.random.default_rng(0).integers(0, 256, (30, 40, 50), np.uint8)
+    source = Arrays(pixels, np.arange(30) % 2)
+    needed = 18_000 if encoding == "jpeg" else 60_000
+    text = f"the images take about {needed:,} bytes more, {free:,} are free"
+    if is_refused:
+        with pytest.raises(DatasetError, match=rf"{text}\. Free space, or choose another data_dir"):
+            write(tmp_path / "a" / "b" / "c" / "out", source, encoding=encoding)
+        assert list((tmp_path / "a" / "b" / "c" / "out").iterdir()) == []
+    else:
+        write(tmp_path / "a" / "b" / "c" / "out", source, encoding=encoding)
+    assert (text in caplog.text) is (is_refused is False)
+
+
+def test_shard_that_vanishes_while_others_are_written_is_named(tmp_path, folder):
+    def remove(done, total):
+        if done == total:
+            for path in tmp_path.glob("journal of out/*-00001-of-00003.json"):
+                path.unlink()
+
+    with pytest.raises(
+        DatasetError, match=r"pets-train\.tfrecord-00001-of-00003: was removed or replaced while"
+    ):
+        write(tmp_path / "out", folder, num_shards=3, progress=remove)

@@ -1,7 +1,8 @@
-"""Functions that test_executors.py runs in worker processes, which find them by their names."""
+"""Functions that tests of executors run in worker processes, which find them by their names."""
 
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import time
@@ -60,6 +61,25 @@ def end_by_signal(number):
     time.sleep(30)
 
 
+def begin_and_sleep_once(folder):
+    """Gives the process's number; the first time for a folder only after 30 seconds."""
+    begun = pathlib.Path(folder or ".", "begun")
+    if folder and not begun.exists():
+        begun.touch()
+        time.sleep(30)
+    return os.getpid()
+
+
+def die_some_times(task):
+    """Kills its process the first times that it is called with a task; then gives its number."""
+    folder, number, times = task
+    attempts = len(list(pathlib.Path(folder).glob(f"{number}.*")))
+    pathlib.Path(folder, f"{number}.{attempts}").touch()
+    if attempts < times:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
 def print_astray(text):
     print(text, "print")
     os.write(1, f"{text} write\n".encode())
@@ -73,3 +93,17 @@ def loaded_modules(names):
 
 def environment(name):
     return os.environ.get(name)
+
+
+def dask_key(task):
+    from distributed.worker import thread_state
+
+    return thread_state.key
+
+
+def loaded_of(task):
+    return loaded_modules(task.names)
+
+
+def fail_of(task):
+    return fail_at_three(3)

@@ -23,13 +23,17 @@ _MODULES = {
     "SourceError": "tfrds.errors",
     "TfrdsError": "tfrds.errors",
     "TfrdsWarning": "tfrds.errors",
+    "VerifyResult": "tfrds.tools.verify",
+    "append": "tfrds.revise",
     "build": "tfrds.no_code",
     "builder": "tfrds.by_name",
     "class_weight": "tfrds.class_weights",
     "data_source": "tfrds.by_name",
+    "edit": "tfrds.revise",
     "load": "tfrds.by_name",
     "mix": "tfrds.mixture",
     "preprocess": "tfrds.preprocessing",
+    "verify": "tfrds.tools.verify",
 }
 _SUBMODULES = ("augment", "features", "keras", "sources")
 
@@ -43,17 +47,21 @@ __all__ = [
     "SourceError",
     "TfrdsError",
     "TfrdsWarning",
+    "VerifyResult",
+    "append",
     "augment",
     "build",
     "builder",
     "class_weight",
     "data_source",
+    "edit",
     "features",
     "keras",
     "load",
     "mix",
     "preprocess",
     "sources",
+    "verify",
 ]
 
 if TYPE_CHECKING:
@@ -73,7 +81,9 @@ if TYPE_CHECKING:
     from tfrds.no_code import build
     from tfrds.preprocessing import preprocess
     from tfrds.read_options import ReadOptions
+    from tfrds.revise import append, edit
     from tfrds.spec import BuildOptions
+    from tfrds.tools.verify import VerifyResult, verify
 
 
 def __getattr__(name: str) -> Any:

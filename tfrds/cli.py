@@ -1,26 +1,27 @@
 """The command line: calls `tools/` and the builder, and prints; nothing imports it.
 
-Each command imports what it needs by itself: help, `info`, `rm` and `build --dry-run` start without
-TFDS and without TensorFlow, which would take seconds. Results go to standard output, all else to
-standard error.
+Each command imports what it needs by itself: help, `info`, `verify`, `rm` and `build --dry-run`
+start without TFDS and without TensorFlow, which would take seconds. Results go to standard output,
+all else to standard error.
 """
 
 import argparse
+import contextlib
 import json
 import os
-import pathlib
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tfrds.checks import check_dataset_name, check_int, check_version
-from tfrds.errors import ConfigError, DatasetError, TfrdsError
+from tfrds.errors import ConfigError, TfrdsError
 from tfrds.spec import BuildOptions
 from tfrds.tools.arguments import build_options, parse_arguments
 from tfrds.tools.messages import shown_messages, shown_text
 
 if TYPE_CHECKING:
+    from tfrds.write.run import Execution
     from tfrds.write.sources.folder import ImageFolder
 
 _MIN_ACCURACY = 0.7
@@ -52,7 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (TfrdsError, OSError) as error:
         return _fail(str(error), _FAILED)
     except KeyboardInterrupt:
-        return _fail("interrupted; nothing half-built is left.", _INTERRUPTED)
+        goes_on = options.command in ("append", "build")
+        more = "; the same command goes on from here." if goes_on else "."
+        return _fail(f"interrupted{more}", _INTERRUPTED)
     return code
 
 
@@ -66,8 +69,6 @@ def _show(lines: Iterable[str]) -> None:
 
 
 def _build(options: argparse.Namespace) -> int:
-    from tfrds.data_dirs import default_data_dir
-    from tfrds.disk.layout import is_dataset
     from tfrds.write.sources.folder import ImageFolder
 
     check_dataset_name(options.name)
@@ -76,13 +77,6 @@ def _build(options: argparse.Namespace) -> int:
         if getattr(options, field) is not None:
             check_int(field, getattr(options, field), 1)
     to_build = build_options(options)
-    root = pathlib.Path(os.path.abspath(os.path.expanduser(options.data_dir or default_data_dir())))
-    target = root / options.name / options.version
-    if is_dataset(target) and not options.overwrite:
-        raise DatasetError(
-            f"{target}: this version exists. Choose another --version, or pass --overwrite to "
-            "replace it."
-        )
     source = ImageFolder(options.source, layout=options.layout)
     run = _plan_only if options.dry_run else _build_and_show
     run(options, source, to_build)
@@ -102,33 +96,54 @@ def _build_and_show(
 ) -> None:
     from tfrds.no_code import build_dataset
     from tfrds.tools.info import dataset_info
-    from tfrds.tools.progress import ProgressDisplay
     from tfrds.tools.text import built_lines, summary_lines
 
     started = time.perf_counter()
-    with ProgressDisplay(sys.stderr, "images") as progress:
-        builder = build_dataset(
+    with _execution(options) as execution:
+        builder, is_new = build_dataset(
             options.name,
             source,
             to_build,
             data_dir=options.data_dir,
             version=options.version,
             overwrite=options.overwrite,
-            num_workers=options.num_workers,
+            fingerprint=options.fingerprint,
+            execution=execution,
             limit=options.limit,
-            progress=progress,
         )
     seconds = time.perf_counter() - started
     summary = dataset_info(builder.data_dir)
-    _show([*built_lines(summary, seconds), *summary_lines(summary)])
+    _show([*(built_lines(summary, seconds) if is_new else ()), *summary_lines(summary)])
+
+
+@contextlib.contextmanager
+def _execution(options: argparse.Namespace) -> Iterator["Execution"]:
+    """Gives where a build runs by its arguments, with a display of its progress."""
+    from tfrds.tools.progress import ProgressDisplay
+    from tfrds.write.dask import connected
+    from tfrds.write.run import Execution
+
+    with contextlib.ExitStack() as stack:
+        yield Execution(
+            num_workers=options.num_workers,
+            executor=stack.enter_context(connected(options.dask)) if options.dask else None,
+            quarantine=options.quarantine,
+            progress=stack.enter_context(ProgressDisplay(sys.stderr, "images")),
+        )
 
 
 def _info(options: argparse.Namespace) -> int:
     from tfrds.tools.dataset_name import find_directory
+    from tfrds.tools.duplicates import dataset_duplicates
     from tfrds.tools.info import dataset_info
-    from tfrds.tools.text import summary_lines
+    from tfrds.tools.text import duplicates_lines, summary_lines
 
-    summary = dataset_info(find_directory(options.name, options.data_dir))
+    directory = find_directory(options.name, options.data_dir)
+    if options.duplicates:
+        found = dataset_duplicates(directory)
+        _show([json.dumps(found.to_dict(), indent=2)] if options.json else duplicates_lines(found))
+        return 0
+    summary = dataset_info(directory)
     _show([json.dumps(summary.to_dict(), indent=2)] if options.json else summary_lines(summary))
     return 0
 
@@ -147,9 +162,82 @@ def _rm(options: argparse.Namespace) -> int:
     return 0
 
 
+def _verify(options: argparse.Namespace) -> int:
+    from tfrds.tools.progress import ProgressDisplay
+    from tfrds.tools.text import verify_lines
+    from tfrds.tools.verify import verify
+
+    with ProgressDisplay(sys.stderr, "images") as progress:
+        result = verify(
+            options.name,
+            data_dir=options.data_dir,
+            fast=options.fast,
+            num_workers=options.num_workers,
+            progress=progress,
+        )
+    _show([json.dumps(result.to_dict(), indent=2)] if options.json else verify_lines(result))
+    return 0 if result.ok else _FAILED
+
+
+def _append(options: argparse.Namespace) -> int:
+    from tfrds.revise import append
+    from tfrds.tools.info import dataset_info
+    from tfrds.tools.text import summary_lines
+
+    if options.num_workers is not None:
+        check_int("num_workers", options.num_workers, 1)
+    with _execution(options) as execution:
+        builder = append(
+            options.name,
+            options.source,
+            data_dir=options.data_dir,
+            version=options.version,
+            key_prefix=options.key_prefix,
+            splits=options.splits,
+            on_error=options.on_error,
+            max_bad=options.max_bad,
+            on_duplicate=options.on_duplicate,
+            execution=execution,
+        )
+    _show(summary_lines(dataset_info(builder.data_dir)))
+    return 0
+
+
+def _edit(options: argparse.Namespace) -> int:
+    from tfrds.revise import edit
+    from tfrds.tools.info import dataset_info
+    from tfrds.tools.text import summary_lines
+
+    builder = edit(
+        options.name,
+        remove=options.remove,
+        relabel=options.relabel,
+        data_dir=options.data_dir,
+        version=options.version,
+    )
+    _show(summary_lines(dataset_info(builder.data_dir)))
+    return 0
+
+
+def _clean(options: argparse.Namespace) -> int:
+    from tfrds.tools.clean import find_leftovers, remove_leftovers
+    from tfrds.tools.text import leftover_lines
+
+    found = find_leftovers(options.data_dir)
+    _show(leftover_lines(found))
+    if not found.paths:
+        return 0
+    if not options.yes and not _is_confirmed("Remove them?"):
+        _show(["Nothing was removed."])
+        return 0
+    remove_leftovers(found)
+    _show(["Removed."])
+    return 0
+
+
 def _is_confirmed(question: str) -> bool:
     if sys.stdin is None or not sys.stdin.isatty():
-        raise ConfigError("rm: there is no terminal to ask on. Pass --yes to remove these files.")
+        raise ConfigError("There is no terminal to ask on. Pass --yes to remove these files.")
     print(f"{question} [y/N] ", end="", flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
@@ -175,7 +263,16 @@ def _demo(options: argparse.Namespace) -> int:
     return 0
 
 
-_COMMANDS = {"build": _build, "info": _info, "rm": _rm, "demo": _demo}
+_COMMANDS = {
+    "append": _append,
+    "build": _build,
+    "clean": _clean,
+    "demo": _demo,
+    "edit": _edit,
+    "info": _info,
+    "rm": _rm,
+    "verify": _verify,
+}
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ import pathlib
 import sys
 from collections.abc import Iterator
 
-from tfrds.disk.layout import find_configs, find_versions, parse_version
+from tfrds.disk.commit import unfinished_builds
+from tfrds.disk.layout import find_configs, find_versions, parse_version, staged_versions
 from tfrds.errors import DatasetError
 
 # Directories that this process built in or loaded from, in the order of their first use.
@@ -131,7 +132,19 @@ def not_found(
         hint = f" Did you mean {near[0]!r}?" if near else ""
         if names:
             hint += f" Found there: {names[:_LISTED]}{' and more' if len(names) > _LISTED else ''}."
+    hint += "".join(_unfinished(root / name) for root in roots)
     return DatasetError(f"{wanted}: no such dataset in {[str(root) for root in roots]}.{hint}")
+
+
+def _unfinished(folder: pathlib.Path) -> str:
+    """Returns what to say of builds that were interrupted, empty where there are none."""
+    return "".join(
+        f" A build of version {target.name} in {folder} was interrupted"
+        f"{'' if planned is None else f' with {finished:,} of {planned:,} shards finished'}: the "
+        "same build goes on from there, `tfrds clean` removes it."
+        for target in staged_versions(folder)
+        for finished, planned in unfinished_builds(target)
+    )
 
 
 def _names(root: pathlib.Path) -> Iterator[str]:

@@ -26,7 +26,9 @@ from tfrds.prepare import check_same_options, declared_features, prepare
 from tfrds.read.request import Request, choose_seed, choose_worker
 from tfrds.read_options import ReadKeywords, ReadOptions, accepts_read_options, parse_read_options
 from tfrds.spec import BuildOptions
-from tfrds.write.dataset import IMAGE_KEY, LABEL_KEY
+from tfrds.write.beam import beam_execution
+from tfrds.write.plan import make_plan
+from tfrds.write.run import IMAGE_KEY, LABEL_KEY
 from tfrds.write.sources.by_split import as_source
 
 _log = logging.getLogger("tfrds")
@@ -120,8 +122,8 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
 
         Args:
           download_dir: as in TFDS.
-          download_config: of it `max_examples_per_split`, `num_shards`, `manual_dir`,
-            `extract_dir`, the download mode and checksum options count.
+          download_config: counted are `max_examples_per_split`, `num_shards`, `manual_dir`,
+            `extract_dir`, `beam_runner`, `beam_options`, the download mode and checksum options.
           file_format: only TFRecord.
           permissions: left to the process's umask, as in TFDS 4.9.10.
 
@@ -145,8 +147,7 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
         if str(self.version) not in (str(self.canonical_version), str(max(self.versions))):
             raise ConfigError(
                 f"version: {self.name} builds {self.canonical_version}, got {self.version}, which "
-                "is not on disk in "
-                f"{self.data_dir_root}."
+                f"is not on disk in {self.data_dir_root}."
             )
         options = self.options
         if download_config.num_shards:
@@ -154,12 +155,12 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
         dl_manager = self._make_download_manager(
             download_dir=download_dir, download_config=download_config
         )
+        source = as_source(self._source(dl_manager))
         prepare(
             self,
-            as_source(self._source(dl_manager)),
-            options,
+            make_plan(source, options, limit=download_config.max_examples_per_split),
             overwrite=overwrite,
-            limit=download_config.max_examples_per_split,
+            execution=beam_execution(download_config),
             download_size=lambda: dl_manager.downloaded_size,
         )
         tfds_compat.save_default_config(self)
@@ -195,8 +196,7 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
           ConfigError: an argument is wrong or cannot be honoured.
           DatasetError: the dataset is missing or damaged.
         """
-        given = {"decoders": decoders, "deserialize_method": deserialize_method}
-        for name, value in given.items():
+        for name, value in {"decoders": decoders, "deserialize_method": deserialize_method}.items():
             if value not in (None, _DECODED):
                 raise ConfigError(
                     f"{name}: a data source decodes by itself, got {value!r}. Leave it out, or use "

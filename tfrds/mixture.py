@@ -15,7 +15,7 @@ from tfrds.by_name import builder
 from tfrds.checks import check_int, is_number
 from tfrds.errors import ConfigError
 from tfrds.read_options import ReadKeywords, accepts_read_options, parse_read_options
-from tfrds.write.dataset import LABEL_KEY
+from tfrds.write.run import LABEL_KEY
 
 
 @accepts_read_options

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfrds.write.dataset import IMAGE_KEY, LABEL_KEY
+from tfrds.write.run import IMAGE_KEY, LABEL_KEY
 
 
 def realistic(mocked: Any) -> Any:

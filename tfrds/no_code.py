@@ -5,21 +5,23 @@
 
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import tensorflow_datasets as tfds
 
 from tfrds import tfds_compat
-from tfrds.checks import check_dataset_name, check_int, check_version
+from tfrds.checks import check_choice, check_dataset_name, check_int, check_version
 from tfrds.data_dirs import default_data_dir
 from tfrds.disk.build_record import read_build_record
 from tfrds.disk.layout import find_configs, find_versions, is_dataset
 from tfrds.errors import DatasetError
 from tfrds.image_builder import ImageDatasetBuilder
 from tfrds.prepare import prepare
-from tfrds.spec import BuildOptions
-from tfrds.write.dataset import Progress
+from tfrds.rebuild import FINGERPRINTS, check_unchanged
+from tfrds.spec import MAX_PIXELS, BuildOptions
+from tfrds.write.plan import make_plan
+from tfrds.write.run import Execution
 from tfrds.write.sources.by_split import as_source
 
 
@@ -36,13 +38,27 @@ def build(
     encoding: Literal["auto", "raw", "jpeg", "original"] = "auto",
     store_size: int | None = None,
     jpeg_quality: int = 95,
-    splits: Mapping[str, float] | None = None,
+    check: Literal["decode", "header", "none"] = "decode",
+    exif_transpose: bool = True,
+    max_pixels: int = MAX_PIXELS,
+    splits: int | Mapping[str, float] | Mapping[str, Iterable[str]] | None = None,
+    split_by: Literal["class", "hash"] = "class",
+    group: str | Callable[[str], str] | None = None,
     class_names: Sequence[str] | None = None,
+    on_error: Literal["raise", "skip"] = "raise",
+    max_bad: float = 0.01,
+    on_duplicate: Literal["keep", "drop", "raise"] = "keep",
+    quarantine: os.PathLike[str] | str | None = None,
     overwrite: bool = False,
+    fingerprint: Literal["stat", "content"] = "stat",
     num_workers: int | None = None,
     num_shards: int | None = None,
+    executor: Any = None,
 ) -> ImageDatasetBuilder:
     """Builds a dataset without a class, and returns its builder.
+
+    One that exists already is returned as it is if the same inputs and options made it; a build
+    that was interrupted goes on where it stood.
 
     Args:
       name: lower case letters, digits and underscores; `tfds.load(name)` finds it.
@@ -57,16 +73,30 @@ def build(
       encoding: "auto", "raw", "jpeg" or "original".
       store_size: pixels of the shorter side of a re-encoded JPEG.
       jpeg_quality: 1..100.
-      splits: fractions by split name.
+      check: "decode" all of each image, look at its "header" and end mark, or "none".
+      exif_transpose: whether images are turned upright as their EXIF says.
+      max_pixels: height times width of the largest image that is accepted.
+      splits: fractions by split name, a number of folds, or lists of keys by split name.
+      split_by: "class" or "hash".
+      group: a regular expression that finds the group's name in a key, or a function of the key.
       class_names: in the order of their numbers.
+      on_error: "raise" or "skip" images that cannot be stored.
+      max_bad: share of all images that may be skipped, 0..1.
+      on_duplicate: "keep", "drop" or "raise" for images that hold the same bytes.
+      quarantine: folder to which images are copied that cannot be stored; None: nowhere.
       overwrite: replace a dataset of that name and version, once the new one is complete.
+      fingerprint: how a finished dataset of that name and version is compared with the inputs:
+        "stat", by the files' sizes and times of change, or "content", by encoding every image.
       num_workers: processes; None: by the processors this process may use. The bytes do not depend
         on it.
       num_shards: of each split.
+      executor: runs the shards elsewhere than in processes of this machine: a
+        `dask.distributed.Client`, or any `tfrds.write.executors.Executor`.
 
     Raises:
       ConfigError, SourceError, EncodeError: an argument or an input cannot be used.
-      DatasetError: the dataset exists, or the place cannot be written.
+      DatasetError: the dataset exists and was built from something else, the place cannot be
+        written, or worker processes died.
     """
     options = BuildOptions(
         image_size=image_size,
@@ -76,19 +106,37 @@ def build(
         encoding=encoding,
         store_size=store_size,
         jpeg_quality=jpeg_quality,
+        check=check,
+        exif_transpose=exif_transpose,
+        max_pixels=max_pixels,
         splits=splits,
+        split_by=split_by,
+        group=group,
         class_names=class_names,
+        on_error=on_error,
+        max_bad=max_bad,
+        on_duplicate=on_duplicate,
         num_shards=num_shards,
     )
-    return build_dataset(
+    check_choice("fingerprint", fingerprint, FINGERPRINTS)
+    if num_workers is not None:
+        check_int("num_workers", num_workers, 1)
+    execution = Execution(
+        num_workers=num_workers,
+        executor=executor,
+        quarantine=pathlib.Path(quarantine).expanduser() if quarantine else None,
+    )
+    builder, _ = build_dataset(
         name,
         source,
         options,
         data_dir=data_dir,
         version=version,
         overwrite=overwrite,
-        num_workers=num_workers,
+        fingerprint=fingerprint,
+        execution=execution,
     )
+    return builder
 
 
 def build_dataset(
@@ -99,38 +147,27 @@ def build_dataset(
     data_dir: os.PathLike[str] | str | None,
     version: str,
     overwrite: bool,
-    num_workers: int | None = None,
+    fingerprint: Literal["stat", "content"],
+    execution: Execution,
     limit: int | None = None,
-    progress: Progress | None = None,
-) -> ImageDatasetBuilder:
-    """Does what `build` says; the command line calls it with `limit` and `progress` too."""
+) -> tuple[ImageDatasetBuilder, bool]:
+    """Does what `build` says; the command line calls it with `limit` too.
+
+    Returns:
+      The builder, and whether the dataset was built: False where the one that was there is reused.
+    """
     check_dataset_name(name)
     check_version(version)
-    if num_workers is not None:
-        check_int("num_workers", num_workers, 1)
     root = pathlib.Path(os.path.abspath(os.path.expanduser(data_dir or default_data_dir())))
     target = root / name / version
-    if is_dataset(target) and not overwrite:
-        raise DatasetError(
-            f"{target}: this version exists. Choose another version, or pass overwrite=True to "
-            "replace it."
-        )
+    plan = make_plan(as_source(source), options, limit=limit)
     builder = class_of(name, version, root)(data_dir=root)
-    is_ours = prepare(
-        builder,
-        as_source(source),
-        options,
-        overwrite=overwrite,
-        num_workers=num_workers,
-        limit=limit,
-        progress=progress,
-    )
-    if not is_ours:
-        raise DatasetError(
-            f"{target}: another process has built this version meanwhile, perhaps from another "
-            "source. Load that one, or pass overwrite=True to replace it."
-        )
-    return builder
+    was_there = is_dataset(target) and not overwrite
+    if was_there or not prepare(builder, plan, overwrite=overwrite, execution=execution):
+        # It was there before, or another process has built it meanwhile.
+        check_unchanged(read_build_record(target), plan, fingerprint, execution)
+        return builder, False
+    return builder, True
 
 
 def open_directory(directory: pathlib.Path) -> ImageDatasetBuilder:

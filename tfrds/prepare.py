@@ -4,6 +4,8 @@ Gets a builder, a source and options; `image_builder.py` calls it for a class, `
 `tfrds.build`. The bytes are made in `write/`.
 """
 
+import dataclasses
+import logging
 import os
 import pathlib
 from collections.abc import Callable, Sequence
@@ -13,73 +15,126 @@ import tensorflow_datasets as tfds
 
 from tfrds import tfds_compat
 from tfrds.data_dirs import remember_data_dir
-from tfrds.disk.build_record import BuildRecord
-from tfrds.disk.commit import building
+from tfrds.disk.build_record import BuildRecord, read_build_record
+from tfrds.disk.commit import BuildDirectory, building
+from tfrds.disk.layout import is_dataset
 from tfrds.errors import DatasetError
 from tfrds.features import Image, Label
 from tfrds.spec import BuildOptions, background_values
-from tfrds.write.dataset import IMAGE_KEY, LABEL_KEY, Progress, WrittenDataset, write_dataset
-from tfrds.write.plan import Plan, make_plan
-from tfrds.write.sources.base import Source
+from tfrds.write.assemble import WrittenDataset
+from tfrds.write.dataset import write_dataset
+from tfrds.write.fingerprint import option_differences, planned_inputs, save_inputs
+from tfrds.write.plan import Plan
+from tfrds.write.run import IMAGE_KEY, LABEL_KEY, Execution
+
+_log = logging.getLogger("tfrds")
 
 
 def prepare(
     builder: tfds.core.DatasetBuilder,
-    source: Source,
-    options: BuildOptions,
+    plan: Plan,
     *,
     overwrite: bool,
-    num_workers: int | None = None,
-    limit: int | None = None,
-    progress: Progress | None = None,
+    execution: Execution,
     download_size: Callable[[], Any] = lambda: 0,
 ) -> bool:
-    """Plans, writes and commits a dataset; afterwards `builder` reads it.
+    """Writes and commits a dataset; afterwards `builder` reads it.
 
     Args:
       builder: says name, version, place and description.
-      source: of labelled images.
-      options: what is written.
+      plan: what is written.
       overwrite: replace a finished dataset in that place, once the new one is complete.
-      num_workers: processes; None: by the processors.
-      limit: examples of each split at most; None: all.
-      progress: called with (examples done, all examples).
+      execution: how the build runs.
+      download_size: asked for at the end, when all has been downloaded.
+
+    Returns:
+      False where another process finished the dataset meanwhile: it is used as it is.
+    """
+
+    def write(build: BuildDirectory) -> Content:
+        written = write_dataset(
+            plan,
+            build.files,
+            build.journal,
+            name=builder.name,
+            version=str(builder.version),
+            execution=execution,
+        )
+        # Before the rename: who waits for the lock will compare with it. Without working locks the
+        # dataset of a faster builder may stand there already, with a note of its own.
+        target = pathlib.Path(builder.data_dir)
+        if overwrite or not is_dataset(target):
+            note_inputs(target, read_build_record(build.files).digest, plan)
+        return Content(plan.options, plan.image.encoding, plan.class_names, written)
+
+    return commit(builder, write, overwrite=overwrite, download_size=download_size)
+
+
+@dataclasses.dataclass(frozen=True)
+class Content:
+    """What TFDS's own metadata says of a dataset that was written.
+
+    Attributes:
+      options: of the build.
+      encoding: of the images, as resolved.
+      class_names: in the order of their numbers.
+      written: shape and splits.
+    """
+
+    options: BuildOptions
+    encoding: str
+    class_names: Sequence[str]
+    written: WrittenDataset
+
+
+def commit(
+    builder: tfds.core.DatasetBuilder,
+    write: Callable[[BuildDirectory], Content],
+    *,
+    overwrite: bool,
+    download_size: Callable[[], Any] = lambda: 0,
+) -> bool:
+    """Lets a dataset be written, and renames it to its place; afterwards `builder` reads it.
+
+    Args:
+      builder: says name, version, place and description.
+      write: fills a directory with all but TFDS's own metadata.
+      overwrite: replace a finished dataset in that place, once the new one is complete.
       download_size: asked for at the end, when all has been downloaded.
 
     Returns:
       False where another process finished the dataset meanwhile: it is used as it is.
     """
     target = pathlib.Path(builder.data_dir)
-    plan = make_plan(source, options, limit=limit)
-    with building(target, overwrite=overwrite) as directory:
-        if directory is not None:
-            written = write_dataset(
-                plan,
-                directory,
-                name=builder.name,
-                version=str(builder.version),
-                num_workers=num_workers,
-                progress=progress,
-            )
-            _write_metadata(builder, plan, written, directory, download_size())
+    with building(target, overwrite=overwrite) as build:
+        if build is not None:
+            _write_metadata(builder, write(build), build.files, download_size())
     tfds_compat.read_info(builder, target)
     remember_data_dir(builder.data_dir_root)
-    return directory is not None
+    return build is not None and build.is_committed
+
+
+def note_inputs(target: pathlib.Path, digest: str, plan: Plan) -> None:
+    """Notes beside a dataset of this digest what it is built from: then the next build knows it."""
+    try:
+        save_inputs(target, digest, planned_inputs(plan))
+    except OSError as error:
+        # The dataset is complete: a disk that is full by now makes the next build ask, no more.
+        _log.warning("%s: its inputs could not be noted: %s.", target, error.strerror)
 
 
 def _write_metadata(
     builder: tfds.core.DatasetBuilder,
-    plan: Plan,
-    written: WrittenDataset,
+    content: Content,
     directory: pathlib.Path,
     download_size: Any,
 ) -> None:
     """Adds TFDS's own files: features, class names, splits, licence."""
     # A new one: where a dataset is overwritten, builder.info holds what was read from the old one.
     info = builder._info()
-    height, width, channels = written.image_shape
+    height, width, channels = content.written.image_shape
     features = declared_features(
-        plan.options, channels, (height, width), plan.class_names, plan.image.encoding
+        content.options, channels, (height, width), content.class_names, content.encoding
     )
     tfds_compat.set_features(info, features)
     info.download_size = download_size
@@ -89,7 +144,7 @@ def _write_metadata(
             os.fspath(directory),
             {
                 name: (split.shard_lengths, split.num_bytes)
-                for name, split in written.splits.items()
+                for name, split in content.written.splits.items()
             },
         )
     )
@@ -135,15 +190,13 @@ def check_same_options(record: BuildRecord, options: BuildOptions, class_name: s
       options: of the class.
       class_name: for the message.
     """
-    built, ours = record.content["options"], options.to_dict()
     # The number of shards changes no example, and download_config may have decided it.
-    different = sorted(
-        name for name in ours if name != "num_shards" and ours[name] != built.get(name, ours[name])
-    )
-    if different:
-        name = different[0]
+    ours = {name: value for name, value in options.to_dict().items() if name != "num_shards"}
+    if different := option_differences(record, ours):
+        then, now = (
+            ", ".join(f"{name}={values[at]!r}" for name, *values in different) for at in (0, 1)
+        )
         raise DatasetError(
-            f"{record.directory}: built with {name}={built[name]!r}, OPTIONS of {class_name} say "
-            f"{name}={ours[name]!r}. Raise VERSION, or build with the download mode "
-            "REUSE_CACHE_IF_EXISTS to overwrite it."
+            f"{record.directory}: built with {then}, OPTIONS of {class_name} say {now}. Raise "
+            "VERSION, or build with the download mode REUSE_CACHE_IF_EXISTS to overwrite it."
         )

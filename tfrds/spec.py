@@ -5,22 +5,31 @@ part for one image. What a dataset yields is said by `read_options.py`.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from tfrds.checks import (
     MAX_SIDE,
     check_background,
+    check_bool,
     check_choice,
-    check_fractions,
     check_int,
     is_list_of_names,
+    is_number,
     parse_image_size,
 )
 from tfrds.errors import ConfigError
+from tfrds.split_settings import parse_split_settings, record_splits
 
 ENCODINGS = ("auto", "raw", "jpeg", "original")
+ON_ERROR = ("raise", "skip")
+ON_DUPLICATE = ("keep", "drop", "raise")
 RESIZES = ("stretch", "crop", "pad")
+CHECKS = ("decode", "header", "none")
+
+# Pillow's own limit for images from anywhere (twice its MAX_IMAGE_PIXELS), which is beyond cameras
+# of 150 megapixels: a worker needs about 0.7 GB for such an image, four bytes a pixel.
+MAX_PIXELS = 178_956_970
 
 # Above this side a fixed shape is cheaper to store as its source's JPEG or PNG: 64 * 64 * 3 is 12
 # kB.
@@ -61,9 +70,35 @@ class BuildOptions:
         None: not shrunk.
       jpeg_quality: 1..100, used when an image is re-encoded as JPEG. 95: differences are hard to
         see.
-      splits: fractions by split name, which sum to 1, such as {"train": 0.8, "test": 0.2}; None:
-        the source's own splits, or one split "train".
+      check: what is looked at before a file is stored as it is. "decode" decodes all of it: what
+        TensorFlow could not read, or libjpeg complains of, is found. "header" reads the header and
+        looks for the mark that ends the file; it does not notice damage between them: changed or
+        missing bytes, wrong checksums. "none" reads the header only, so files that were cut off
+        pass too, and fail or come out gray in part when they are read. Images that are stored in
+        another form are decoded in any case, and then cut files are found.
+      exif_transpose: whether images are turned upright as their EXIF says. False: pixels stay as
+        the file has them, so that photographs of turned cameras keep their JPEG bytes.
+      max_pixels: height times width, in pixels, that an image may have at most; a larger one is
+        refused by its header, before memory is taken for it. The default is Pillow's own limit.
+      splits: fractions by split name, which sum to 1, such as {"train": 0.8, "test": 0.2}; or a
+        number of folds, each a split of about equal size, "fold_0", "fold_1", ...; or lists of keys
+        by split name, which name every example once. None: the source's own splits, or one split
+        "train".
+      split_by: how fractions and folds are drawn. "class": every split has its share of each class,
+        as exact as whole examples and whole groups allow. "hash": an example's split depends only
+        on its key, or its group's name, so it stays when examples are added or removed; shares
+        are only about those asked for.
+      group: what must stay together in one split, such as all images of one patient: a regular
+        expression, whose first group (without one: whose match) in an example's key is the group's
+        name, or a function from the key to that name, a string. None: the source's own groups,
+        where it has some. The source's own splits and lists of keys must not tear a group apart.
       class_names: the names in the order of their numbers. None: by the source, sorted.
+      on_error: what is done with images that cannot be stored: "raise" finds all of them and then
+        stops, "skip" leaves them out, and `skipped.jsonl` says which and why.
+      max_bad: share of all images, 0..1, that may be skipped; more of them stop the build.
+      on_duplicate: what is done with images that hold the same bytes as another one: "keep",
+        "drop" (of copies in several splits one outside of "train" stays), or "raise". Copies in two
+        splits or under two labels are always reported.
       num_shards: shards of each split. None: by size, about 256 MiB each.
     """
 
@@ -74,8 +109,16 @@ class BuildOptions:
     encoding: Literal["auto", "raw", "jpeg", "original"] = "auto"
     store_size: int | None = None
     jpeg_quality: int = 95
-    splits: Mapping[str, float] | None = None
+    check: Literal["decode", "header", "none"] = "decode"
+    exif_transpose: bool = True
+    max_pixels: int = MAX_PIXELS
+    splits: int | Mapping[str, float] | Mapping[str, Iterable[str]] | None = None
+    split_by: Literal["class", "hash"] = "class"
+    group: str | Callable[[str], str] | None = None
     class_names: Sequence[str] | None = None
+    on_error: Literal["raise", "skip"] = "raise"
+    max_bad: float = 0.01
+    on_duplicate: Literal["keep", "drop", "raise"] = "keep"
     num_shards: int | None = None
 
     def __post_init__(self) -> None:
@@ -87,6 +130,9 @@ class BuildOptions:
         check_background(self.background)
         object.__setattr__(self, "background", tuple(int(value) for value in self.background))
         check_int("jpeg_quality", self.jpeg_quality, 1, 100)
+        check_choice("check", self.check, CHECKS)
+        check_bool("exif_transpose", self.exif_transpose)
+        check_int("max_pixels", self.max_pixels, 1, MAX_SIDE**2)
         if self.store_size is not None:
             check_int("store_size", self.store_size, 1, MAX_SIDE)
             if self.encoding != "jpeg":
@@ -95,23 +141,34 @@ class BuildOptions:
                     f"store_size={self.store_size} with "
                     f'encoding={self.encoding!r}. Pass encoding="jpeg".'
                 )
+        check_choice("on_error", self.on_error, ON_ERROR)
+        check_choice("on_duplicate", self.on_duplicate, ON_DUPLICATE)
+        if not (is_number(self.max_bad) and 0 <= self.max_bad <= 1):
+            raise ConfigError(f"max_bad: expected a share from 0 to 1, got {self.max_bad!r}.")
+        object.__setattr__(self, "max_bad", float(self.max_bad))
         if self.num_shards is not None:
             check_int("num_shards", self.num_shards, 1, 99_999)
-        if self.splits is not None:
-            object.__setattr__(self, "splits", check_fractions(self.splits))
+        splits = parse_split_settings(self.splits, self.split_by, self.group)
+        object.__setattr__(self, "splits", splits)
         if self.class_names is not None:
             if not is_list_of_names(self.class_names):
                 raise ConfigError(
                     f"class_names: expected a list of names, got {self.class_names!r}."
                 )
             object.__setattr__(self, "class_names", tuple(self.class_names))
-        for field in ("channels", "store_size", "jpeg_quality", "num_shards"):
+        for field in ("channels", "store_size", "jpeg_quality", "max_pixels", "num_shards"):
             if (value := getattr(self, field)) is not None:
                 object.__setattr__(self, field, int(value))  # JSON has no integers of numpy
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the options as JSON values, as `tfrds.json` records them."""
-        fields = dataclasses.asdict(self)
+        """Returns the options as JSON values, as `tfrds.json` records them.
+
+        Lists of keys are recorded by their digests, a function for groups as "function".
+        """
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        fields["splits"] = record_splits(self.splits)
+        if callable(self.group):
+            fields["group"] = "function"
         return {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in fields.items()
@@ -128,7 +185,8 @@ class ImageSpec:
       image_size: (height, width) that raw images are resized to, None: not resized.
       shape_from: for raw without `image_size`: the (height, width) that every image must have, else
         None.
-      resize, background, store_size, jpeg_quality: as in `BuildOptions`.
+      resize, background, store_size, jpeg_quality, check, exif_transpose, max_pixels: as in
+        `BuildOptions`.
     """
 
     encoding: Literal["raw", "jpeg", "original"]
@@ -139,3 +197,6 @@ class ImageSpec:
     background: tuple[int, int, int] = (255, 255, 255)
     store_size: int | None = None
     jpeg_quality: int = 95
+    check: Literal["decode", "header", "none"] = "decode"
+    exif_transpose: bool = True
+    max_pixels: int = MAX_PIXELS

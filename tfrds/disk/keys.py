@@ -6,7 +6,7 @@ are asked for.
 
 import itertools
 import pathlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +75,14 @@ class Keys:
             start = int(offsets[first])
             blob[start : start + len(source)] = self.blob[source]
         return Keys(blob, offsets)
+
+
+def join_keys(parts: Sequence[Keys]) -> Keys:
+    """Returns the keys of all parts behind one another."""
+    lengths = np.concatenate([np.diff(part.offsets) for part in parts])
+    offsets = np.zeros(len(lengths) + 1, "<u8")
+    np.cumsum(lengths, out=offsets[1:])
+    return Keys(np.concatenate([part.blob for part in parts]), offsets)
 
 
 def write_keys(keys: Keys, blob_path: pathlib.Path, offsets_path: pathlib.Path) -> None:

@@ -16,6 +16,9 @@ FEATURES_FILE = "features.json"
 INFO_FILE = "dataset_info.json"
 STATISTICS_FILE = "tfrds-statistics.json"
 
+# Begins the name of whatever lies beside a version while it is built.
+_BUILD = ".tfrds-build-"
+
 _VERSION_DIR = re.compile(r"(\d+)\.(\d+)\.(\d+)", re.ASCII)
 
 
@@ -55,6 +58,11 @@ class SplitFiles:
         return self.directory / f"{self.name}-{self.split}.key_offsets.npy"
 
 
+def skipped_file(directory: pathlib.Path) -> pathlib.Path:
+    """Returns the path of the list of inputs that a build left out; absent where there are none."""
+    return directory / "skipped.jsonl"
+
+
 def class_names_file(directory: pathlib.Path, label_key: str) -> pathlib.Path:
     """Returns the path of the class names, one a line.
 
@@ -65,12 +73,33 @@ def class_names_file(directory: pathlib.Path, label_key: str) -> pathlib.Path:
 
 def staging_dir(target: pathlib.Path) -> pathlib.Path:
     """Returns where the version `target` is built: beside it, so that one rename makes it."""
-    return target.parent / f".tfrds-build-{target.name}"
+    return target.parent / f"{_BUILD}{target.name}"
+
+
+def staged_versions(folder: pathlib.Path) -> list[pathlib.Path]:
+    """Returns the versions below a dataset's folder that are being built, or were left unfinished.
+
+    Args:
+      folder: of the dataset, or of its configuration.
+    """
+    return sorted(
+        folder / path.name.removeprefix(_BUILD)
+        for path in _folders(folder)
+        if path.name.startswith(_BUILD) and parse_version(path.name.removeprefix(_BUILD))
+    )
 
 
 def lock_file(target: pathlib.Path) -> pathlib.Path:
     """Returns the file that is locked while the version `target` is built or removed."""
-    return target.parent / f".tfrds-build-{target.name}.lock"
+    return target.parent / f"{_BUILD}{target.name}.lock"
+
+
+def inputs_file(target: pathlib.Path) -> pathlib.Path:
+    """Returns the file that says what the version `target` was built from: a cache of this place.
+
+    It lies beside the version, not in it, since copies of a dataset have other inputs.
+    """
+    return target.parent / f".tfrds-inputs-{target.name}.npz"
 
 
 def aside_dir(target: pathlib.Path) -> pathlib.Path:

@@ -5,12 +5,14 @@ not checked here.
 """
 
 import argparse
+import csv
 import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeVar
 
 import tfrds
-from tfrds.spec import ENCODINGS, RESIZES, BuildOptions
+from tfrds.spec import CHECKS, ENCODINGS, MAX_PIXELS, ON_DUPLICATE, ON_ERROR, RESIZES, BuildOptions
+from tfrds.split_settings import SPLIT_BY
 from tfrds.tools.demo_result import EPOCHS
 
 Value = TypeVar("Value")
@@ -23,10 +25,21 @@ _BUILD_FIELDS = (
     "encoding",
     "store_size",
     "jpeg_quality",
+    "check",
+    "exif_transpose",
+    "max_pixels",
     "splits",
+    "split_by",
+    "group",
     "class_names",
+    "on_error",
+    "max_bad",
+    "on_duplicate",
     "num_shards",
 )
+
+
+_DASK_HELP = "run on the Dask cluster with that scheduler, such as tcp://host:8786"
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -59,9 +72,19 @@ def _parser() -> argparse.ArgumentParser:
     _add_build(commands)
     add = _command(commands, "info", "show what a dataset holds", "tfrds info flowers:1.0.0")
     add("name", metavar="NAME[:VERSION]", help="without a version the highest one")
+    add("--duplicates", action="store_true", help="list the images that hold the same bytes")
     add("--json", action="store_true", help="for programs, with all class names")
+    _add_verify(commands)
     add = _command(commands, "rm", "remove one version of a dataset", "tfrds rm flowers:1.0.0")
     add("name", metavar="NAME[:VERSION]", help="the version is needed where there are several")
+    add("--yes", action="store_true", help="do not ask")
+    _add_revisions(commands)
+    add = _command(
+        commands,
+        "clean",
+        "remove what abandoned builds left",
+        "tfrds clean --data-dir /tmp/datasets",
+    )
     add("--yes", action="store_true", help="do not ask")
     add = _command(
         commands,
@@ -123,10 +146,43 @@ def _add_build(commands: Any) -> None:
         help="1 to 100, where an image is re-encoded (95)",
     )
     add(
+        "--check",
+        choices=CHECKS,
+        default="decode",
+        help="how far files are checked that are stored as they are (decode: completely)",
+    )
+    add(
+        "--no-exif-transpose",
+        dest="exif_transpose",
+        action="store_false",
+        help="keep pixels as the files have them, not upright as EXIF says",
+    )
+    add(
+        "--max-pixels",
+        type=int,
+        default=MAX_PIXELS,
+        metavar="N",
+        help=f"height times width of the largest image that is accepted ({MAX_PIXELS})",
+    )
+    add(
         "--splits",
-        type=_fractions,
-        metavar="NAME=FRACTION,...",
-        help="such as train=0.8,test=0.2; else the folder's own, or all in train",
+        type=_splits,
+        metavar="NAME=FRACTION,...|K|NAME=FILE,...",
+        help="such as train=0.8,test=0.2; or K folds; or files of keys, one a line; else the "
+        "folder's own, or all in train",
+    )
+    add(
+        "--split-by",
+        choices=SPLIT_BY,
+        default="class",
+        help="class (default): its share of each class for each split; hash: an image stays in its "
+        "split when others are added",
+    )
+    add(
+        "--group",
+        metavar="REGEX",
+        help="what must stay in one split, as its first group, or all of it, matches in the keys: "
+        "such as 'patient[0-9]+'",
     )
     add(
         "--class-names",
@@ -139,7 +195,35 @@ def _add_build(commands: Any) -> None:
         choices=("class", "split"),
         help="what the folders at the top are named after; else found out",
     )
+    add(
+        "--on-error",
+        choices=ON_ERROR,
+        default="raise",
+        help="what is done with images that cannot be stored (raise)",
+    )
+    add(
+        "--max-bad",
+        type=float,
+        default=0.01,
+        metavar="SHARE",
+        help="share of all images that may be skipped (0.01)",
+    )
+    add("--quarantine", type=_folder, metavar="DIR", help="copy images there that cannot be stored")
+    add(
+        "--on-duplicate",
+        choices=ON_DUPLICATE,
+        default="keep",
+        help="what is done with images that hold the same bytes (keep)",
+    )
+    add(
+        "--fingerprint",
+        choices=("stat", "content"),
+        default="stat",
+        help="how the images are compared with an existing dataset's: by size and time of change "
+        "(default), or by encoding each",
+    )
     add("--num-workers", type=int, metavar="N", help="processes; else one for each processor")
+    add("--dask", metavar="ADDRESS", help=_DASK_HELP)
     add("--num-shards", type=int, metavar="N", help="files of each split; else by size")
     add(
         "--overwrite",
@@ -148,6 +232,54 @@ def _add_build(commands: Any) -> None:
     )
     add("--dry-run", action="store_true", help="show what would be built, write nothing")
     add("--limit", type=int, metavar="N", help="build a random sample of N images of each split")
+
+
+def _add_verify(commands: Any) -> None:
+    add = _command(
+        commands,
+        "verify",
+        "check every file, record and image of a dataset; exit code 1 where one is damaged",
+        "tfrds verify flowers:1.0.0",
+    )
+    add("name", metavar="NAME[:VERSION]", help="without a version the highest one")
+    add("--fast", action="store_true", help="only hashes: nothing is decoded")
+    add("--num-workers", type=int, metavar="N", help="processes; else one for each processor")
+    add("--json", action="store_true", help="for programs")
+
+
+def _add_revisions(commands: Any) -> None:
+    add = _command(
+        commands,
+        "append",
+        "make a new version of a dataset that holds more images",
+        "tfrds append flowers photos-2024/ --key-prefix 2024/",
+    )
+    add("name", metavar="NAME[:VERSION]", help="without a version the highest one")
+    add("source", metavar="SOURCE", help="folder of class/.../file or split/class/.../file")
+    add("--version", help="of the new one; else the next minor version")
+    add("--key-prefix", default="", metavar="TEXT", help="before the keys of the new images")
+    add("--splits", type=_splits, metavar="NAME=FRACTION,...", help="else as the dataset was split")
+    add("--on-error", choices=ON_ERROR, default="raise", help="as for build (raise)")
+    add("--max-bad", type=float, default=0.01, metavar="SHARE", help="as for build (0.01)")
+    add("--quarantine", type=_folder, metavar="DIR", help="copy images there that cannot be stored")
+    add(
+        "--on-duplicate",
+        choices=ON_DUPLICATE,
+        default="keep",
+        help="what is done with new images that hold the bytes of another one (keep)",
+    )
+    add("--num-workers", type=int, metavar="N", help="processes; else one for each processor")
+    add("--dask", metavar="ADDRESS", help=_DASK_HELP)
+    add = _command(
+        commands,
+        "edit",
+        "make a new version of a dataset without some examples, or with other labels",
+        "tfrds edit flowers --remove bad.txt --relabel labels.csv",
+    )
+    add("name", metavar="NAME[:VERSION]", help="without a version the highest one")
+    add("--remove", type=_lines, default=[], metavar="FILE", help="keys that go, one a line")
+    add("--relabel", type=_pairs, default={}, metavar="FILE", help="CSV lines of key,class")
+    add("--version", help="of the new one; else the next minor version")
 
 
 def _command(commands: Any, name: str, summary: str, example: str) -> Callable[..., Any]:
@@ -163,6 +295,20 @@ def _command(commands: Any, name: str, summary: str, example: str) -> Callable[.
     return parser.add_argument
 
 
+def _pairs(path: str) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for number, row in enumerate(csv.reader(_lines(path)), start=1):
+        if len(row) != 2 or row[0] in pairs:
+            expected = "key,class with each key once"
+            raise argparse.ArgumentTypeError(f"{path!r} line {number}: expected {expected}: {row}")
+        pairs[row[0]] = row[1]
+    return pairs
+
+
+def _folder(text: str) -> pathlib.Path:
+    return pathlib.Path(text).expanduser()
+
+
 def _size(text: str) -> int | tuple[int, ...]:
     """Returns one side, or (height, width)."""
     sides = text.lower().split("x")
@@ -175,21 +321,36 @@ def _colour(text: str) -> tuple[int, ...]:
     return tuple(_number(int, value, text, "R,G,B such as 255,255,255") for value in values)
 
 
-def _fractions(text: str) -> dict[str, float]:
-    expected = "NAME=FRACTION,... such as train=0.8,test=0.2"
-    fractions: dict[str, float] = {}
+def _splits(text: str) -> int | dict[str, float | list[str]]:
+    """Returns a number of folds, or fractions or keys by name; what is no number is a file."""
+    expected = "train=0.8,test=0.2, or a number of folds, or train=FILE,test=FILE"
+    if "=" not in text:
+        return _number(int, text, text, expected)
+    splits: dict[str, float | list[str]] = {}
     for part in text.split(","):
-        name, equals, fraction = part.strip().partition("=")
-        if not equals or name in fractions:
+        name, equals, value = part.strip().partition("=")
+        if not equals or not value or name in splits:
             _refuse(text, expected)
-        fractions[name] = _number(float, fraction, text, expected)
-    return fractions
+        try:
+            splits[name] = float(value)
+        except ValueError:
+            splits[name] = _keys(value)
+    return splits
 
 
 def _lines(path: str) -> list[str]:
+    return _text(path).splitlines()
+
+
+def _keys(path: str) -> list[str]:
+    # Other line breaks of Unicode may be part of a file's name.
+    return [line for line in _text(path).split("\n") if line]
+
+
+def _text(path: str) -> str:
     try:
         # Editors of some systems begin a text with a mark that is not part of the first name.
-        return pathlib.Path(path).read_text(encoding="utf-8-sig").splitlines()
+        return pathlib.Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise argparse.ArgumentTypeError(f"{path!r} cannot be read: {error}") from error
 

@@ -9,12 +9,14 @@ import hashlib
 import json
 import os
 import pathlib
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from tfrds.data_dirs import default_data_dir
 from tfrds.disk.build_record import BuildRecord, read_build_record
 from tfrds.disk.layout import class_names_file, find_versions
+from tfrds.disk.skipped import read_skipped
 from tfrds.errors import DatasetError
 
 # Ten million classes of usual names stay below this; it keeps a foreign file from filling the
@@ -60,7 +62,10 @@ class DatasetSummary:
       class_names: in the order of their numbers.
       splits: by name.
       total_bytes: of all files in the directory.
+      skipped: inputs that were left out by the build, by reason.
       repaired: images that were damaged and re-encoded from what could be decoded.
+      duplicates: images that held the same bytes as another one, beyond the first of each.
+      label_conflicts, leaks: groups of such images under two labels, in two splits.
       left_out: files of the source that are no images, by kind.
       source_kind: "folder", "arrays" or "by_split".
       load_line: the Python expression that loads the dataset on the fast path.
@@ -79,7 +84,11 @@ class DatasetSummary:
     class_names: tuple[str, ...]
     splits: Mapping[str, SplitSummary]
     total_bytes: int
+    skipped: Mapping[str, int]
     repaired: int
+    duplicates: int
+    label_conflicts: int
+    leaks: int
     left_out: Mapping[str, int]
     source_kind: str
     load_line: str
@@ -113,6 +122,7 @@ def dataset_info(directory: os.PathLike[str] | str) -> DatasetSummary:
 
 def _summary(record: BuildRecord, class_names: tuple[str, ...]) -> DatasetSummary:
     content = record.content
+    totals = content["totals"]
     config = record.directory.parent.name
     return DatasetSummary(
         name=record.name,
@@ -128,8 +138,12 @@ def _summary(record: BuildRecord, class_names: tuple[str, ...]) -> DatasetSummar
         class_names=class_names,
         splits={name: _split(record, name, len(class_names)) for name in record.splits},
         total_bytes=_bytes_on_disk(record.directory),
-        repaired=int(content["totals"]["repaired"]),
-        left_out={str(kind): int(count) for kind, count in content["totals"]["left_out"].items()},
+        skipped=dict(Counter(one.reason for one in read_skipped(record.directory))),
+        repaired=int(totals["repaired"]),
+        duplicates=int(totals["duplicate"]),
+        label_conflicts=int(totals.get("label_conflicts", 0)),
+        leaks=int(totals.get("leaks", 0)),
+        left_out={str(kind): int(count) for kind, count in totals["left_out"].items()},
         source_kind=str(content["source"]["kind"]),
         load_line=_load_line(record, config if config != record.name else None),
     )

@@ -14,7 +14,14 @@ from collections.abc import Iterator
 import filelock
 
 from tfrds.data_dirs import find_dataset, not_found, roots_of
-from tfrds.disk.layout import aside_dir, find_versions, is_dataset, leftovers, lock_file
+from tfrds.disk.layout import (
+    aside_dir,
+    find_versions,
+    inputs_file,
+    is_dataset,
+    leftovers,
+    lock_file,
+)
 from tfrds.errors import ConfigError, DatasetError
 from tfrds.tools.dataset_name import DatasetName, parse_dataset_name
 
@@ -98,6 +105,7 @@ def remove(removal: Removal) -> None:
                 path.unlink()  # what it points to lies elsewhere, and may have other users
             else:
                 shutil.rmtree(path)
+        inputs_file(target).unlink(missing_ok=True)
         locked_file.unlink(missing_ok=True)
     # A folder that still holds something, such as another version, stays.
     with contextlib.suppress(OSError):

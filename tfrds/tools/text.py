@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING
 from tfrds.tools.messages import shown_text
 
 if TYPE_CHECKING:
+    from tfrds.tools.clean import Leftovers
     from tfrds.tools.demo_result import DemoResult
+    from tfrds.tools.duplicates import DuplicatesResult
     from tfrds.tools.info import DatasetSummary
     from tfrds.tools.remove import Removal
+    from tfrds.tools.verify import VerifyResult
+    from tfrds.tools.verify_shard import Fault
     from tfrds.write.plan import Plan
 
 _LISTED = 10
@@ -34,7 +38,12 @@ def summary_lines(summary: "DatasetSummary") -> list[str]:
                 ("examples", f"{summary.num_examples:,}"),
                 ("on disk", _bytes(summary.total_bytes)),
                 ("left out", _kinds(summary.left_out)),
+                ("skipped", _kinds(summary.skipped)),
                 ("repaired", _images(summary.repaired)),
+                (
+                    "duplicates",
+                    _duplicates(summary.duplicates, summary.label_conflicts, summary.leaks),
+                ),
                 ("source", summary.source_kind),
                 ("digest", summary.digest),
             ]
@@ -51,6 +60,18 @@ def summary_lines(summary: "DatasetSummary") -> list[str]:
         ),
         *load_lines(summary.load_line),
     ]
+
+
+def duplicates_lines(result: "DuplicatesResult") -> list[str]:
+    """Returns what `tfrds info --duplicates` shows: all groups, one example a line."""
+    counts = (result.num_extra, result.num_label_conflicts, result.num_leaks)
+    lines = [
+        f"{result.name} {result.version}: {_duplicates(*counts) or 'no duplicates'}",
+    ]
+    for group in result.groups:
+        rows = [(one.split, shown_text(one.class_name), shown_text(one.key)) for one in group]
+        lines += ["", *_aligned(rows, left=3)]
+    return lines
 
 
 def plan_lines(plan: "Plan", name: str, version: str) -> list[str]:
@@ -98,6 +119,43 @@ def removal_lines(removal: "Removal") -> list[str]:
         *(shown_text(str(folder)) for folder in (*folders, *removal.leftovers)),
         f"{removal.num_files:,} files, {_bytes(removal.num_bytes)}",
     ]
+
+
+def leftover_lines(leftovers: "Leftovers") -> list[str]:
+    """Returns what `tfrds clean` is about to remove."""
+    if not leftovers.paths:
+        return ["Nothing is left of abandoned builds."]
+    paths = [shown_text(str(path)) for path in leftovers.paths]
+    return [*paths, f"{len(paths):,} leftovers, {_bytes(leftovers.num_bytes)}"]
+
+
+def verify_lines(result: "VerifyResult") -> list[str]:
+    """Returns what `tfrds verify` shows: each fault, and what was checked."""
+    faults = list(map(_fault_line, result.faults))
+    if result.num_faults > len(faults):
+        faults.append(f"... {result.num_faults - len(faults):,} more")
+    found = "whole" if result.ok else f"{result.num_faults:,} fault{'s' * (result.num_faults > 1)}"
+    checked = "hashes of all files" if result.is_fast else "all files, records and images"
+    return [
+        *faults,
+        f"{result.name} {result.version}: {found}; checked {checked}",
+        *_table(
+            [
+                ("directory", shown_text(str(result.directory))),
+                ("examples", f"{result.num_examples:,}"),
+                ("shards", f"{result.num_shards:,}, {_bytes(result.num_bytes)}"),
+                ("digest", result.digest),
+            ]
+        ),
+        *([] if result.ok else ["Copy or build the dataset again."]),
+    ]
+
+
+def _fault_line(fault: "Fault") -> str:
+    record = "" if fault.record is None else f"record {fault.record:,}, "
+    key = "" if fault.key is None else f"key {fault.key}, "
+    where = f"{record}{key}".removesuffix(", ")
+    return shown_text(": ".join(filter(None, (fault.file, where, fault.what))))
 
 
 def demo_lines(result: "DemoResult") -> list[str]:
@@ -152,6 +210,15 @@ def _shape(shape: tuple[int | None, int | None, int]) -> str:
 
 def _images(count: int) -> str:
     return f"{count:,} image{'' if count == 1 else 's'}" if count else ""
+
+
+def _duplicates(num_extra: int, num_label_conflicts: int, num_leaks: int) -> str:
+    if not num_extra:
+        return ""
+    groups = ((num_label_conflicts, "under two labels"), (num_leaks, "in two splits"))
+    return "; ".join(
+        [_images(num_extra), *(f"{_images(count)} {where}" for count, where in groups if count)]
+    )
 
 
 def _kinds(left_out: Mapping[str, int]) -> str:

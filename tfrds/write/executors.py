@@ -12,6 +12,7 @@ task and owes one small answer, so waiting on the pipes of all is enough.
 
 import contextlib
 import itertools
+import logging
 import os
 import pickle
 import queue
@@ -21,8 +22,8 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Iterator
-from typing import IO, Any, TypeVar, cast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import IO, Any, Protocol, TypeVar, cast
 
 from tfrds.errors import ConfigError, DatasetError
 
@@ -37,7 +38,10 @@ requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
 os.dup2(2, 1)
 sys.stdout = sys.stderr
-sys.path[:] = pickle.load(requests)
+try:
+    sys.path[:] = pickle.load(requests)
+except EOFError:  # the parent is gone already
+    os._exit(1)
 from tfrds.write.executors import _serve
 _serve(requests, answers)
 """
@@ -47,6 +51,67 @@ _NO_THREADS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "VECLIB_MAXI
 
 # From the end of a dying worker's pipe to its exit code; well under a millisecond as a rule.
 _SECONDS_TO_DIE = 10.0
+
+# A worker may die of what has nothing to do with its task; three times is no chance any more.
+MAX_ATTEMPTS = 3
+
+_log = logging.getLogger("tfrds")
+
+
+class Executor(Protocol):
+    """Runs the shards of a build somewhere; `tfrds.build(executor=...)` takes any such object.
+
+    A function and its tasks pickle; a task names files of the data directory and of the source,
+    which both must be there under the same paths wherever it runs. The order is free, and a task
+    may run twice: the result is the same. Results are a few bytes for each shard.
+    """
+
+    def run(
+        self,
+        function: Callable[[Any], Any],
+        tasks: Iterable[Any],
+        describe: Callable[[Any], str],
+    ) -> Iterator[tuple[int, Any]]:
+        """Yields (position of the task, result) as tasks finish.
+
+        Args:
+          function: of a module of tfrds.
+          tasks: drawn lazily: those of a large build do not fit in memory all at once.
+          describe: names a task for messages, with the input that it was at.
+        """
+
+
+class LocalProcesses:
+    """Runs shards in worker processes of this machine.
+
+    Args:
+      num_workers: of them.
+    """
+
+    def __init__(self, num_workers: int) -> None:
+        self._num_workers = num_workers
+
+    def run(
+        self,
+        function: Callable[[Any], Any],
+        tasks: Iterable[Any],
+        describe: Callable[[Any], str],
+    ) -> Iterator[tuple[int, Any]]:
+        """Does what `run_in_processes` says."""
+        return run_in_processes(function, tasks, self._num_workers, describe)
+
+
+class ThisProcess:
+    """Runs shards one after the other, where they are asked for."""
+
+    def run(
+        self,
+        function: Callable[[Any], Any],
+        tasks: Iterable[Any],
+        describe: Callable[[Any], str],
+    ) -> Iterator[tuple[int, Any]]:
+        """Does what `run_here` says."""
+        return run_here(function, tasks)
 
 
 def run_here(
@@ -74,16 +139,21 @@ def run_in_processes(
         tasks: Picklable, drawn lazily.
         num_workers: 1 or more; no more processes than tasks are started.
         describe: Names a task in an error, "train shard 3"; by default its position, "task 3".
+            Asked when the task's worker has died.
+
+    A task whose worker dies is given to a new one, up to three times; the others go on meanwhile.
 
     Raises:
         ConfigError: `num_workers` is not positive.
-        DatasetError: A worker died; the message names its signal or exit code and the task.
+        DatasetError: After all other tasks: workers died of a task three times; the message names
+            their signal or exit code and the task.
         Exception: What the first failing task raised, with the worker's traceback as its cause.
     """
     if num_workers < 1:
         raise ConfigError(f"num_workers: expected at least 1, got {num_workers}.")
     waiting = enumerate(tasks)
     workers: list[_Worker] = []
+    lost: list[str] = []
     with selectors.DefaultSelector() as busy:
         try:
             for position, task in itertools.islice(waiting, num_workers):
@@ -93,20 +163,67 @@ def run_in_processes(
                 busy.register(workers[-1].answers, selectors.EVENT_READ, workers[-1])
             while busy.get_map():
                 for key, _ in busy.select():
-                    worker = key.data
-                    finished, result = worker.position, worker.result(describe)
+                    worker: _Worker = key.data
+                    results = []
+                    try:
+                        results.append((worker.position, worker.result()))
+                    except _WorkerDied as error:
+                        what = describe(worker.task) if describe else f"task {worker.position}"
+                        death = f"{error.cause} at {what}. {error.advice}"
+                        busy.unregister(worker.answers)
+                        is_given_up = not worker.try_again(function, death)
+                        busy.register(worker.answers, selectors.EVENT_READ, worker)
+                        if not is_given_up:
+                            continue
+                        lost.append(death)
                     # The next task goes out before the yield: the caller may take its time.
                     if following := next(waiting, None):
                         worker.give(function, *following)
                     else:
                         busy.unregister(worker.answers)
-                    yield finished, result
+                    yield from results
+            check_none_lost(lost)
         finally:
             with _interrupts_blocked():
                 for worker in workers:
                     worker.process.kill()
                 for worker in workers:
                     worker.close()
+
+
+def check_none_lost(lost: Sequence[str], num_deaths: int = MAX_ATTEMPTS) -> None:
+    """Raises DatasetError where worker processes died of a task too often.
+
+    Args:
+      lost: for each such task, how the last one ended and what it was at.
+      num_deaths: of the first of these tasks.
+    """
+    if lost:
+        others = f"{len(lost) - 1:,} other task{'s' if len(lost) > 2 else ''}"
+        more = f" So did those of {others}." if len(lost) > 1 else ""
+        raise DatasetError(f"{num_deaths} worker processes died: the last {lost[0]}{more}")
+
+
+def as_executor(value: Any) -> Executor | None:
+    """Returns what `executor` means: an object with `run`, a Dask client, or None.
+
+    Raises:
+      ConfigError: it is none of these.
+    """
+    # Nobody has a client of Dask without its module. It has a `run` too, which is another one.
+    dask = sys.modules.get("distributed")
+    if dask is not None and isinstance(value, dask.Client):
+        from tfrds.write.dask import DaskExecutor
+
+        return DaskExecutor(value)
+    if value is None:
+        return None
+    if isinstance(value, type) or not callable(getattr(value, "run", None)):
+        raise ConfigError(
+            "executor: expected a dask.distributed.Client, an object with the method run(function, "
+            f"tasks, describe), or None, got {value!r}."
+        )
+    return cast(Executor, value)
 
 
 @contextlib.contextmanager
@@ -126,6 +243,10 @@ class _Worker:
     """The parent's end of one worker process, which has one task at a time."""
 
     def __init__(self) -> None:
+        self.position, self.task, self.attempts = -1, cast(Any, None), 0
+        self._start()
+
+    def _start(self) -> None:
         self.process = subprocess.Popen(
             # -I ignores PYTHONUTF8, but both sides must encode the names of files alike.
             [sys.executable, "-I", "-X", f"utf8={sys.flags.utf8_mode}", "-c", _BOOT],
@@ -135,24 +256,46 @@ class _Worker:
         )
         self.requests = cast(IO[bytes], self.process.stdin)
         self.answers = cast(IO[bytes], self.process.stdout)
-        self.position, self.task = -1, cast(Any, None)
         self._send(list(sys.path))
 
     def give(self, function: Callable[[Task], Result], position: int, task: Task) -> None:
         """Starts a task; if the worker died meanwhile, its `result` tells."""
-        self.position, self.task = position, task
-        self._send(pickle.dumps((function, task)))
+        self.position, self.task, self.attempts = position, task, 0
+        self.repeat(function)
 
-    def result(self, describe: Callable[[Any], str] | None) -> Any:
-        """Waits for the result of the task, or raises what the task raised."""
+    def repeat(self, function: Callable[[Task], Result]) -> None:
+        """Starts its task once more."""
+        self.attempts += 1
+        self._send(pickle.dumps((function, self.task)))
+
+    def result(self) -> Any:
+        """Waits for the result of the task, or raises what the task raised.
+
+        Raises:
+          _WorkerDied: it will never come.
+        """
         try:
             answer = pickle.load(self.answers)
         except (EOFError, pickle.UnpicklingError):  # no answer, or a part of one
-            raise self._death(describe) from None
-        result, error, trace = pickle.loads(answer)
-        if error is not None:
-            raise error from _WorkerTraceback(trace)
-        return result
+            raise _WorkerDied(self.process.wait(_SECONDS_TO_DIE)) from None
+        return result_of(answer)
+
+    def try_again(self, function: Callable[[Task], Result], death: str) -> bool:
+        """Replaces the process that died, and starts its task once more unless it killed enough.
+
+        Args:
+          function: of the task.
+          death: of the process, and what it was at.
+        """
+        with _interrupts_blocked():
+            self.close()
+            self._start()
+        if self.attempts == MAX_ATTEMPTS:
+            return False
+        again = f"Attempt {self.attempts + 1} of {MAX_ATTEMPTS} begins."
+        _log.warning("A worker process %s %s", death, again)
+        self.repeat(function)
+        return True
 
     def close(self) -> None:
         """Reaps the killed process and closes its pipes."""
@@ -166,17 +309,21 @@ class _Worker:
             pickle.dump(message, self.requests)
             self.requests.flush()
 
-    def _death(self, describe: Callable[[Any], str] | None) -> DatasetError:
-        """The error for a worker that died; a policy to give its task to another belongs here."""
-        what = describe(self.task) if describe else f"task {self.position}"
-        code = self.process.wait(_SECONDS_TO_DIE)
-        cause, advice = f"ended with exit code {code}", "Its standard error may tell why."
+
+class _WorkerDied(Exception):
+    """A worker process ended without an answer.
+
+    Args:
+      code: its exit code, negative for a signal.
+    """
+
+    def __init__(self, code: int) -> None:
+        self.cause, self.advice = f"ended with exit code {code}", "Its standard error may tell why."
         if code == -signal.SIGKILL:
-            cause = f"was killed by signal {-code} (out of memory?)"
-            advice = "Free memory or pass a smaller num_workers."
+            self.cause = f"was killed by signal {-code} (out of memory?)"
+            self.advice = "Free memory or pass a smaller num_workers."
         elif code < 0:
-            cause = f"was killed by signal {-code} ({signal.strsignal(-code)})"
-        return DatasetError(f"a worker process {cause} while writing {what}. {advice}")
+            self.cause = f"was killed by signal {-code} ({signal.strsignal(-code)})"
 
 
 class _WorkerTraceback(Exception):
@@ -192,7 +339,7 @@ def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:  # pragma: no cover
     threading.Thread(target=_read_requests, args=(requests, inbox), daemon=True).start()
     with contextlib.suppress(BrokenPipeError):  # the parent just died
         while True:
-            pickle.dump(_answer(inbox.get()), answers)
+            pickle.dump(answer(inbox.get()), answers)
             answers.flush()
 
 
@@ -207,17 +354,25 @@ def _read_requests(
         os._exit(1)
 
 
-def _answer(request: bytes) -> bytes:
-    """Runs a pickled (function, task) and pickles (result, error, traceback)."""
+def answer(request: bytes) -> bytes:
+    """Runs a pickled (function, task), and returns what `result_of` takes; never raises."""
     try:
         function, task = pickle.loads(request)
         return pickle.dumps((function(task), None, ""))
     except BaseException as error:  # SystemExit too: the parent raises it, as `run_here` would
         trace = traceback.format_exc()
         try:
-            answer = pickle.dumps((None, error, trace))
-            pickle.loads(answer)  # an error with arguments of its own may fail only here
+            failed = pickle.dumps((None, error, trace))
+            pickle.loads(failed)  # an error with arguments of its own may fail only here
         except Exception:
             text = traceback.format_exception_only(error)[-1].strip()
-            answer = pickle.dumps((None, RuntimeError(text), trace))
-        return answer
+            failed = pickle.dumps((None, RuntimeError(text), trace))
+        return failed
+
+
+def result_of(answered: bytes) -> Any:
+    """Returns the result in what `answer` gave, or raises the error, with its traceback there."""
+    result, error, trace = pickle.loads(answered)
+    if error is not None:
+        raise error from _WorkerTraceback(trace)
+    return result

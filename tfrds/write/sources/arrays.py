@@ -4,10 +4,12 @@ Gets uint8 images and integer or string labels, gives references whose keys are 
 numbers.
 """
 
+import array
 import os
 from typing import Any
 
 import numpy as np
+import xxhash
 from numpy.typing import ArrayLike, NDArray
 
 from tfrds.disk.keys import Keys
@@ -17,6 +19,10 @@ from tfrds.write.sources.base import References, check_distinct, clean_class_nam
 # Labels are int32 in the index; more classes than this are a mistake such as labels that are
 # identifiers.
 _MAX_CLASSES = 10_000_000
+
+
+# Images are copied out in blocks of about this size to be hashed.
+_HASHED_BYTES = 1 << 20
 
 
 class Arrays:
@@ -68,6 +74,7 @@ class Arrays:
             class_names=class_names,
             has_numbered_classes=numbered,
             sizes=np.full(count, height * width * channels, np.int64),
+            stamps=_stamps(self._images),
             shape=(height, width, channels),
         )
 
@@ -111,6 +118,24 @@ def _open(values: Any, field: str) -> NDArray[Any]:
                 f"{field}: {os.fspath(values)} cannot be mapped as a .npy file: {error}."
             ) from error
     return np.asarray(values)
+
+
+def _stamps(images: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """Returns a hash of each image, or of a mapped file's size and time of change."""
+    if isinstance(images, np.memmap) and images.filename:
+        status = os.stat(images.filename)
+        text = f"{status.st_size} {status.st_mtime_ns}".encode()
+        return np.full(len(images), xxhash.xxh3_64_intdigest(text), np.uint64)
+    size = int(np.prod(images.shape[1:]))
+    together = max(_HASHED_BYTES // size, 1)
+    hashes = array.array("Q")
+    for first in range(0, len(images), together):
+        block = memoryview(images[first : first + together].tobytes())
+        hashes.extend(
+            xxhash.xxh3_64_intdigest(block[start : start + size])
+            for start in range(0, len(block), size)
+        )
+    return np.array(hashes, np.uint64)
 
 
 def _numbers(count: int) -> Keys:

@@ -34,7 +34,12 @@ class References:
         ...
       splits: int32 [n], positions in `split_names`; None where the source has no splits.
       split_names: names of the source's splits.
+      groups: int32 [n], positions in `group_names`, of what must stay together in one split; None
+        where the source knows no groups.
+      group_names: names of the source's groups in UTF-8, each once.
       sizes: int64 [n], bytes of each image as the source holds it.
+      stamps: uint64 [n], of each image: another one where the image may have changed since. Never
+        stored in a dataset: it may depend on the machine.
       shape: (height, width, channels) as far as known: None for height and width where images have
         several sizes, None for all of it where files must be opened to know.
       left_out: how many files were left out, by kind.
@@ -47,7 +52,10 @@ class References:
     has_numbered_classes: bool = False
     splits: NDArray[np.int32] | None = None
     split_names: tuple[str, ...] = ()
+    groups: NDArray[np.int32] | None = None
+    group_names: Keys = dataclasses.field(default_factory=lambda: Keys.from_iterable(()))
     sizes: NDArray[np.int64]
+    stamps: NDArray[np.uint64]
     shape: tuple[int | None, int | None, int] | None = None
     left_out: Counter[str] = dataclasses.field(default_factory=Counter)
     notes: tuple[str, ...] = ()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tfrds.checks import check_split_name
 from tfrds.disk.keys import Keys
 from tfrds.errors import ConfigError, SourceError
-from tfrds.write.sources.base import Inputs, References, Source
+from tfrds.write.sources.base import Image, Inputs, References, Source
 from tfrds.write.sources.folder import ImageFolder
 
 
@@ -57,7 +57,7 @@ class BySplit:
 
         Raises:
           SourceError: a source is empty or has splits of its own, or some number their classes and
-            some name them.
+            some name them, or some have groups and some have none.
         """
         found = {name: source.scan() for name, source in self._sources.items()}
         for name, references in found.items():
@@ -76,6 +76,13 @@ class BySplit:
             raise SourceError(
                 "labels: one split has class numbers and another class names. Use the same in all."
             )
+        if len({part.groups is None for part in parts}) > 1:
+            grouped = [name for name, part in found.items() if part.groups is not None]
+            raise SourceError(
+                f"groups: the sources of {grouped} have groups, the others have none. Give all of "
+                "them groups, or none."
+            )
+        groups, group_names = _groups(parts)
         self._starts = np.cumsum([0, *(len(part.keys) for part in parts)])
         class_names = _union(parts)
         number = {name: position for position, name in enumerate(class_names)}
@@ -93,7 +100,10 @@ class BySplit:
             has_numbered_classes=parts[0].has_numbered_classes,
             splits=np.repeat(np.arange(len(parts), dtype=np.int32), np.diff(self._starts)),
             split_names=tuple(found),
+            groups=groups,
+            group_names=group_names,
             sizes=np.concatenate([part.sizes for part in parts]),
+            stamps=np.concatenate([part.stamps for part in parts]),
             shape=_common_shape(parts),
             left_out=sum((part.left_out for part in parts), Counter()),
             notes=tuple(note for part in parts for note in part.notes),
@@ -102,8 +112,25 @@ class BySplit:
     def inputs(self, rows: NDArray[np.int64]) -> Inputs:
         """Returns the images at `rows`, which all lie in one split as every shard's rows do."""
         which = int(np.searchsorted(self._starts, rows[0], side="right")) - 1
-        source = list(self._sources.values())[which]
-        return source.inputs(rows - self._starts[which])
+        split, source = list(self._sources.items())[which]
+        return _SplitInputs(split, source.inputs(rows - self._starts[which]))
+
+
+class _SplitInputs:
+    """Inputs of one source; a name says which, since two may have a file of the same path."""
+
+    def __init__(self, split: str, inputs: Inputs) -> None:
+        self._split = split
+        self._inputs = inputs
+
+    def __len__(self) -> int:
+        return len(self._inputs)
+
+    def name(self, position: int) -> str:
+        return f"{self._split}/{self._inputs.name(position)}"
+
+    def read(self, position: int) -> Image:
+        return self._inputs.read(position)
 
 
 def _union(parts: list[References]) -> tuple[str, ...]:
@@ -114,6 +141,17 @@ def _union(parts: list[References]) -> tuple[str, ...]:
     if parts[0].has_numbered_classes:
         return max((part.class_names for part in parts), key=len)
     return tuple(dict.fromkeys(name for part in parts for name in part.class_names))
+
+
+def _groups(parts: list[References]) -> tuple[NDArray[np.int32] | None, Keys]:
+    """Returns (groups, their names): of the same name in two sources, they are the same group."""
+    number_of: dict[bytes, int] = {}
+    columns = []
+    for part in parts:
+        own = [number_of.setdefault(name, len(number_of)) for name in part.group_names]
+        if part.groups is not None:
+            columns.append(np.array(own, np.int32)[part.groups])
+    return np.concatenate(columns) if columns else None, Keys.from_iterable(number_of)
 
 
 def _common_shape(parts: list[References]) -> tuple[int | None, int | None, int] | None:

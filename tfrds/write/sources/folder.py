@@ -5,9 +5,11 @@ it is an image, never its ending; what is no image is left out and counted, unle
 to be one.
 """
 
+import array
 import os
 import pathlib
 import re
+import socket
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
@@ -18,8 +20,8 @@ from numpy.typing import NDArray
 
 from tfrds.checks import check_choice, check_split_name
 from tfrds.disk.keys import Keys
-from tfrds.errors import SourceError
-from tfrds.write.check import SNIFF_BYTES, sniff
+from tfrds.errors import DatasetError, SourceError
+from tfrds.write.sniffing import SNIFF_BYTES, sniff
 from tfrds.write.sources.base import References, check_distinct, clean_class_name
 
 # A folder whose top level has these names only, with class folders below, is read as
@@ -133,6 +135,7 @@ class ImageFolder:
             if layout == "split"
             else (),
             sizes=np.array(found.sizes, np.int64),
+            stamps=_stamps(found),
             left_out=found.left_out,
             notes=() if self._layout else (f"{self._root}: read as {_DESCRIPTIONS[layout]}.",),
         )
@@ -197,8 +200,17 @@ class _FolderInputs:
         return _text(self._paths[position])
 
     def read(self, position: int) -> bytes:
-        with open(os.path.join(self._root, self._paths[position]), "rb") as file:
-            return file.read()
+        try:
+            with open(os.path.join(self._root, self._paths[position]), "rb") as file:
+                return file.read()
+        except FileNotFoundError:
+            if os.path.isdir(self._root):
+                raise
+            # No fault of this image: on a worker that sees none of them, all would be skipped.
+            raise DatasetError(
+                f"{_text(self._root)}: expected the source's folder on {socket.gethostname()}, "
+                "found none. Every worker must see it under the same path."
+            ) from None
 
 
 class _Found:
@@ -206,7 +218,8 @@ class _Found:
 
     def __init__(self) -> None:
         self.left_out: Counter[str] = Counter()
-        self.sizes: list[int] = []
+        self.sizes = array.array("q")
+        self.times = array.array("q")  # of the last change, in nanoseconds
         self._misnamed: list[str] = []
         self._num_misnamed = 0
 
@@ -273,16 +286,25 @@ def _is_image(root: bytes, path: bytes, found: _Found) -> bool:
     try:
         with open(os.path.join(root, path), "rb", buffering=0, opener=_open_at_once) as file:
             head = file.read(SNIFF_BYTES)
-            size = os.fstat(file.fileno()).st_size
+            status = os.fstat(file.fileno())
     except OSError as error:
         raise SourceError(
             f"{_text(path)}: cannot be read: {error.strerror}. Remove it, or mend its access."
         ) from error
     if sniff(head):
-        found.sizes.append(size)
+        found.sizes.append(status.st_size)
+        found.times.append(status.st_mtime_ns)
         return True
     found.no_image(path, os.path.splitext(_text(path))[1].lower(), head)
     return False
+
+
+def _stamps(found: _Found) -> NDArray[np.uint64]:
+    """Returns a number for each file that is another one when its size or time of change is."""
+    sizes, times = (
+        np.array(values, np.int64).view(np.uint64) for values in (found.sizes, found.times)
+    )
+    return sizes * np.uint64(0x9E3779B97F4A7C15) ^ times
 
 
 def _open_at_once(path: str, flags: int) -> int:

@@ -1,0 +1,109 @@
+"""Which images of a dataset hold the same bytes, from its index and keys alone.
+
+Gets the directory of a version, gives a `DuplicatesResult`; `tfrds info --duplicates` shows it.
+"""
+
+import dataclasses
+import os
+import pathlib
+from typing import Any
+
+import numpy as np
+
+from tfrds.disk.build_record import BuildRecord, read_build_record
+from tfrds.disk.index import open_index
+from tfrds.disk.keys import join_keys, open_keys
+from tfrds.errors import DatasetError
+from tfrds.tools.info import dataset_info
+from tfrds.write.duplicates import find_duplicates
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, order=True)
+class Duplicate:
+    """One of the examples that hold the same bytes.
+
+    Attributes:
+      split: that it is in.
+      key: of the example.
+      class_name: that it has.
+    """
+
+    split: str
+    key: str
+    class_name: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DuplicatesResult:
+    """All of them.
+
+    Attributes:
+      name, version: of the dataset.
+      directory: where it lies.
+      num_extra: examples beyond the first of each group.
+      num_label_conflicts: groups under two labels or more.
+      num_leaks: groups in two splits or more.
+      groups: of examples with the same bytes; both sorted by split and key.
+    """
+
+    name: str
+    version: str
+    directory: pathlib.Path
+    num_extra: int
+    num_label_conflicts: int
+    num_leaks: int
+    groups: tuple[tuple[Duplicate, ...], ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns everything as JSON values."""
+        return {**dataclasses.asdict(self), "directory": os.fspath(self.directory)}
+
+
+def dataset_duplicates(directory: os.PathLike[str] | str) -> DuplicatesResult:
+    """Returns the examples of a dataset that hold the same bytes.
+
+    Raises:
+      DatasetError: no dataset of tfrds, or its files are damaged or do not fit each other.
+    """
+    summary = dataset_info(directory)
+    record = read_build_record(summary.directory)
+    rows = {split: _rows(record, split, summary.num_classes) for split in record.splits}
+    keys = join_keys(
+        [
+            open_keys(files.keys, files.key_offsets, len(rows[split]))
+            for split in record.splits
+            for files in [record.split_files(split)]
+        ]
+    )
+    found = find_duplicates(rows)
+    labels = np.concatenate([part["label"] for part in rows.values()])
+    splits = np.repeat(list(rows), [len(part) for part in rows.values()])
+    groups: dict[int, list[Duplicate]] = {}
+    for number, group in zip(found.records.tolist(), found.groups.tolist(), strict=True):
+        one = Duplicate(
+            split=str(splits[number]),
+            key=keys[number].decode(errors="backslashreplace"),
+            class_name=summary.class_names[labels[number]],
+        )
+        groups.setdefault(group, []).append(one)
+    return DuplicatesResult(
+        name=record.name,
+        version=record.version,
+        directory=record.directory,
+        num_extra=found.num_extra,
+        num_label_conflicts=found.num_groups(found.has_labels),
+        num_leaks=found.num_groups(found.has_splits),
+        groups=tuple(sorted(tuple(sorted(group)) for group in groups.values())),
+    )
+
+
+def _rows(record: BuildRecord, split: str, num_classes: int) -> Any:
+    path = record.split_files(split).index
+    rows = open_index(path, [records for _, _, records in record.shards(split)])
+    low, high = int(rows["label"].min()), int(rows["label"].max())
+    if low < 0 or high >= num_classes:
+        raise DatasetError(
+            f"{path}: expected class numbers from 0 to {num_classes - 1:,}, found {low:,} to "
+            f"{high:,}. Copy or build the dataset again."
+        )
+    return rows

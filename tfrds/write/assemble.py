@@ -1,0 +1,258 @@
+"""All files of a dataset from its finished shards: names, indexes, keys and `tfrds.json`.
+
+`dataset.py` calls it when all shards of a build are written.
+"""
+
+import dataclasses
+import hashlib
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tfrds.disk.build_record import DECODE, FORMAT, READABLE_BY, write_build_record
+from tfrds.disk.index import Rows, write_array
+from tfrds.disk.journal import file_sha256
+from tfrds.disk.keys import Keys, join_keys, write_keys
+from tfrds.disk.layout import SplitFiles
+from tfrds.disk.skipped import Skipped, write_skipped
+from tfrds.errors import SourceError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FinalShard:
+    """A shard as it will be part of a dataset.
+
+    Attributes:
+      path: where it lies, in the dataset's directory; the name may still be another.
+      num_bytes: of the file.
+      sha256: of the file, in hexadecimal digits.
+      rows: the index rows of its records.
+      keys: of its records.
+      generation: 0, or the number of the addition that it came with.
+    """
+
+    path: pathlib.Path
+    num_bytes: int
+    sha256: str
+    rows: Rows
+    keys: Keys
+    generation: int = 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WrittenSplit:
+    """One split as it lies in the directory.
+
+    Attributes:
+      shard_lengths: records of each shard.
+      num_bytes: of the records' data, as TFDS counts: without the frames.
+    """
+
+    shard_lengths: list[int]
+    num_bytes: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WrittenDataset:
+    """What was written.
+
+    Attributes:
+      image_shape: (height, width, channels) that all images have when read; height and width None
+        where they vary.
+      splits: by name.
+      repaired: (name, reason) of the images that were damaged and re-encoded, sorted by name.
+    """
+
+    image_shape: tuple[int | None, int | None, int]
+    splits: dict[str, WrittenSplit]
+    repaired: list[tuple[str, str]] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Heading:
+    """What `tfrds.json` says of the whole dataset.
+
+    Attributes:
+      name: of the dataset.
+      version: of the dataset.
+      parent: digest of the version that it was made from; None: none.
+      options: of the build, as JSON values.
+      encoding: of the images: "raw", "jpeg" or "original".
+      image_size: (height, width) of all images when read; None: as they turn out to be.
+      channels: of the images.
+      image_key, label_key: names of the features.
+      class_names: in the order of their numbers.
+      order, split_order: names of the hashes.
+      encoders: versions of the libraries that re-encoded images, by name.
+      source_kind: what the images came from.
+      totals: numbers about the whole build, by name.
+    """
+
+    name: str
+    version: str
+    parent: str | None
+    options: Mapping[str, Any]
+    encoding: str
+    image_size: tuple[int, int] | None
+    channels: int
+    image_key: str
+    label_key: str
+    class_names: Sequence[str]
+    order: str
+    split_order: str
+    encoders: Mapping[str, str]
+    source_kind: str
+    totals: Mapping[str, Any]
+
+
+def assemble(
+    directory: pathlib.Path,
+    splits: Mapping[str, Sequence[FinalShard]],
+    heading: Heading,
+    skipped: Sequence[Skipped],
+) -> WrittenDataset:
+    """Names the shards and writes everything else of the dataset but TFDS's own metadata.
+
+    Args:
+      directory: of the dataset, in which the shards lie.
+      splits: shards in order, by split. Those without a record are removed.
+      heading: what is said of the whole.
+      skipped: the inputs that were left out.
+
+    Raises:
+      SourceError: a split has no record.
+    """
+    named = {
+        split: _name_shards(SplitFiles(directory, heading.name, split), shards)
+        for split, shards in splits.items()
+    }
+    rows = {
+        split: np.concatenate([shard.rows for shard in shards]) for split, shards in named.items()
+    }
+    keys = {split: join_keys([shard.keys for shard in shards]) for split, shards in named.items()}
+    write_skipped(directory, skipped)
+    shape = _image_shape(heading, rows)
+    content: dict[str, Any] = {
+        "format": FORMAT,
+        "readable_by": READABLE_BY,
+        "requires": [],
+        "name": heading.name,
+        "version": heading.version,
+        "parent": heading.parent,
+        "options": heading.options,
+        "image": {
+            "key": heading.image_key,
+            "encoding": heading.encoding,
+            "shape": shape,
+            "channels": heading.channels,
+            "dtype": "uint8",
+            "bit_depth": 8,
+        },
+        "label": {
+            "key": heading.label_key,
+            "kind": "class",
+            "num_classes": len(heading.class_names),
+            "class_names_sha256": hashlib.sha256(
+                "\n".join(heading.class_names).encode()
+            ).hexdigest(),
+        },
+        "decode": DECODE,
+        "order": heading.order,
+        "split_order": heading.split_order,
+        "encoders": dict(heading.encoders),
+        "source": {"kind": heading.source_kind, "digest": _source_digest(keys, rows)},
+        "splits": {
+            split: _write_split(
+                SplitFiles(directory, heading.name, split),
+                shards,
+                rows[split],
+                keys[split],
+                len(heading.class_names),
+            )
+            for split, shards in named.items()
+        },
+        "totals": dict(heading.totals),
+    }
+    write_build_record(directory, content)
+    return WrittenDataset(
+        image_shape=shape,
+        splits={
+            split: WrittenSplit(
+                shard_lengths=[len(shard.rows) for shard in shards],
+                num_bytes=int(rows[split]["length"].sum()),
+            )
+            for split, shards in named.items()
+        },
+    )
+
+
+def _name_shards(files: SplitFiles, shards: Sequence[FinalShard]) -> list[FinalShard]:
+    """Removes shards without records, and renames those whose number is another one now."""
+    full = [shard for shard in shards if len(shard.rows)]
+    if not full:
+        raise SourceError(
+            f"split {files.split!r}: expected at least one image, but all of them were skipped. "
+            "Replace them."
+        )
+    for shard in shards:
+        if not len(shard.rows):
+            shard.path.unlink()
+    named = []
+    for number, shard in enumerate(full):
+        path = files.shard(number, len(full))
+        if shard.path != path:
+            shard.path.rename(path)
+        named.append(dataclasses.replace(shard, path=path))
+    return named
+
+
+def _write_split(
+    files: SplitFiles, shards: Sequence[FinalShard], rows: Rows, keys: Keys, num_classes: int
+) -> dict[str, Any]:
+    """Writes index and keys of one split; returns its part of `tfrds.json`."""
+    write_array(files.index, rows)
+    write_keys(keys, files.keys, files.key_offsets)
+    return {
+        "num_examples": len(rows),
+        "class_counts": [int(count) for count in np.bincount(rows["label"], minlength=num_classes)],
+        "index_sha256": file_sha256(files.index),
+        "keys_sha256": file_sha256(files.keys),
+        "key_offsets_sha256": file_sha256(files.key_offsets),
+        "shards": [
+            {
+                "file": shard.path.name,
+                "bytes": shard.num_bytes,
+                "records": len(shard.rows),
+                "sha256": shard.sha256,
+                "generation": shard.generation,
+            }
+            for shard in shards
+        ],
+    }
+
+
+def _image_shape(heading: Heading, rows: Mapping[str, Rows]) -> tuple[int | None, int | None, int]:
+    """Returns the shape every image has when read: as asked for, or as it turned out to be."""
+    if heading.image_size:
+        return (*heading.image_size, heading.channels)
+    heights = np.unique(np.concatenate([part["height"] for part in rows.values()]))
+    widths = np.unique(np.concatenate([part["width"] for part in rows.values()]))
+    if len(heights) == len(widths) == 1:
+        return int(heights[0]), int(widths[0]), heading.channels
+    return None, None, heading.channels
+
+
+def _source_digest(keys: Mapping[str, Keys], rows: Mapping[str, Rows]) -> str:
+    """Returns the sha256 over (key, bytes stored, content hash) of all records, split by split."""
+    digest = hashlib.sha256()
+    for split, split_rows in rows.items():
+        content = split_rows["content"].tobytes()
+        for row, (key, length) in enumerate(
+            zip(keys[split], split_rows["image_length"].tolist(), strict=True)
+        ):
+            digest.update(
+                b"%d %s %d %s" % (len(key), key, length, content[16 * row : 16 * row + 16])
+            )
+    return digest.hexdigest()
