@@ -5,7 +5,17 @@ import images
 import numpy as np
 import pytest
 
-from tfrds.disk.index import JPEG, PNG, RAW, ROW, map_array, open_index, write_array
+from tfrds.disk.index import (
+    JPEG,
+    PNG,
+    RAW,
+    ROW,
+    map_array,
+    open_index,
+    open_labelled_index,
+    write_array,
+    write_parts,
+)
 from tfrds.errors import DatasetError
 
 # FORMAT.md, "Index": the fields in order, each by its offset in the row.
@@ -163,3 +173,22 @@ def test_hostile_header_is_refused(tmp_path, header):
     images.put(tmp_path / "a.npy", npy(header, bytes(10)))
     with pytest.raises(DatasetError, match=r"a\.npy"):
         map_array(tmp_path / "a.npy", np.dtype("u1"), None)
+
+
+def test_parts_make_the_same_file_as_one_array(tmp_path):
+    rows = np.zeros(7, ROW)
+    rows["offset"] = np.arange(7)
+    write_array(tmp_path / "one.npy", rows)
+    write_parts(tmp_path / "parts.npy", [rows[:3], rows[3:3], rows[3:]])
+    assert (tmp_path / "parts.npy").read_bytes() == (tmp_path / "one.npy").read_bytes()
+
+
+@pytest.mark.parametrize(("label", "found"), [(-1, "-1 to 0"), (3, "0 to 3")])
+def test_labels_that_are_no_class_numbers_are_refused(tmp_path, label, found):
+    rows = np.zeros(4, ROW)
+    write_array(tmp_path / "a.npy", rows)
+    assert len(open_labelled_index(tmp_path / "a.npy", [1, 3], 3)) == 4
+    rows["label"][2] = label
+    write_array(tmp_path / "a.npy", rows)
+    with pytest.raises(DatasetError, match=f"class numbers from 0 to 2, found {found}"):
+        open_labelled_index(tmp_path / "a.npy", [1, 3], 3)

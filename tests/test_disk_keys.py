@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tfrds.disk import keys as keys_module
-from tfrds.disk.keys import Keys, open_keys, write_keys
+from tfrds.disk.keys import Keys, open_keys, read_keys, write_keys
 from tfrds.errors import DatasetError
 
 
@@ -10,7 +10,8 @@ from tfrds.errors import DatasetError
 def stored(tmp_path):
     """Keys on disk: a function that opens them for a number of examples, and the two paths."""
     paths = tmp_path / "keys.npy", tmp_path / "key_offsets.npy"
-    write_keys(Keys.from_iterable([b"cat/1.png", "größe/ü".encode(), b""]), *paths)
+    parts = [[b"cat/1.png"], ["größe/ü".encode(), b""]]
+    write_keys([Keys.from_iterable(part) for part in parts], *paths)
     return paths
 
 
@@ -88,3 +89,22 @@ def test_offsets_outside_of_the_blob_are_refused_when_read(stored, offsets):
         DatasetError, match=r"key \d: the offsets \d+ to \d+ are outside of the 19 bytes"
     ):
         [keys[row] for row in range(3)]
+
+
+def test_all_keys_are_read_into_memory(stored):
+    keys = read_keys(*stored, 3)
+    assert list(keys) == [b"cat/1.png", "größe/ü".encode(), b""]
+    assert not isinstance(keys.blob, np.memmap)
+
+
+@pytest.mark.parametrize("offsets", [[1, 9, 19, 19], [0, 9, 8, 19], [0, 2**63, 19, 19]])
+def test_all_keys_are_refused_where_offsets_do_not_rise(stored, offsets):
+    np.save(stored[1], np.array(offsets, "<u8"))
+    with pytest.raises(DatasetError, match=r"key_offsets\.npy: expected numbers that rise from 0"):
+        read_keys(*stored, 3)
+
+
+def test_all_keys_are_refused_where_one_is_not_utf8(stored):
+    np.save(stored[1], np.array([0, 12, 19, 19], "<u8"))
+    with pytest.raises(DatasetError, match=r"/keys\.npy: expected keys in UTF-8: 'utf-8' codec"):
+        read_keys(*stored, 3)

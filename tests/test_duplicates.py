@@ -48,7 +48,7 @@ def test_groups_are_those_of_brute_force(seed, is_appended):
     total = sum(sizes.values())
     is_new = rng.integers(0, 2, total).astype(bool) if is_appended else None
     found = find_duplicates(
-        {split: rows_of(contents[split], labels[split]) for split in sizes}, is_new
+        {split: [rows_of(contents[split], labels[split])] for split in sizes}, is_new
     )
 
     by_content = collections.defaultdict(list)
@@ -87,7 +87,7 @@ def test_groups_are_those_of_brute_force(seed, is_appended):
 
 @pytest.mark.parametrize("count", [1, 5])
 def test_without_duplicates_there_are_no_groups(count):
-    found = find_duplicates({"train": rows_of(range(1, count + 1))})
+    found = find_duplicates({"train": [rows_of(range(1, count + 1))]})
     assert (len(found.records), found.num_extra, len(found.extra)) == (0, 0, 0)
     assert found.counts() == {"duplicate": 0, "label_conflicts": 0, "leaks": 0}
     assert found.listed(str) == ""
@@ -96,12 +96,12 @@ def test_without_duplicates_there_are_no_groups(count):
 def test_hashes_that_were_not_computed_say_nothing():
     rows = rows_of([1, 1, 2, 3])
     rows["content"][2:] = np.zeros(2, "V16")
-    assert find_duplicates({"train": rows}).records.tolist() == [0, 1]
+    assert find_duplicates({"train": [rows]}).records.tolist() == [0, 1]
 
 
 def test_lists_are_cut():
     rows = rows_of([*[1] * 8, *[2] * 5, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7])
-    text = find_duplicates({"train": rows}).listed(str)
+    text = find_duplicates({"train": [rows]}).listed(str)
     assert len(re.findall(";", text)) == 5
     assert text.endswith("; ...")
     assert "0 = 1 = 2 = 3 = 4 = ... (8 in all); " in text

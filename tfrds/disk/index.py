@@ -43,6 +43,21 @@ def write_array(path: pathlib.Path, array: NDArray[Any]) -> None:
         np.lib.format.write_array(file, array, version=(1, 0), allow_pickle=False)
 
 
+def write_parts(path: pathlib.Path, parts: Sequence[NDArray[Any]]) -> None:
+    """Writes arrays behind one another as one `.npy`: the bytes that `write_array` would write.
+
+    Args:
+      path: of the file.
+      parts: one or more, one-dimensional, of one dtype without objects.
+    """
+    header = np.lib.format.header_data_from_array_1_0(parts[0])
+    header["shape"] = (sum(map(len, parts)),)
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for part in parts:
+            file.write(np.ascontiguousarray(part).data)
+
+
 def map_array(path: pathlib.Path, dtype: np.dtype[Any], length: int | None) -> NDArray[Any]:
     """Maps a one-dimensional `.npy` file of `dtype`, read-only; touches only its header.
 
@@ -73,3 +88,19 @@ def open_index(path: pathlib.Path, shard_lengths: Sequence[int]) -> Rows:
       DatasetError: missing, damaged, or of another number of records.
     """
     return map_array(path, ROW, sum(shard_lengths))
+
+
+def open_labelled_index(path: pathlib.Path, shard_lengths: Sequence[int], num_classes: int) -> Rows:
+    """Does what `open_index` does, and looks at each row's label.
+
+    Raises:
+      DatasetError: as `open_index`, or a label is no class number.
+    """
+    rows = open_index(path, shard_lengths)
+    low, high = int(rows["label"].min()), int(rows["label"].max())
+    if low < 0 or high >= num_classes:
+        raise DatasetError(
+            f"{path}: expected class numbers from 0 to {num_classes - 1:,}, found {low:,} to "
+            f"{high:,}. Copy or build the dataset again."
+        )
+    return rows

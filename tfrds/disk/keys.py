@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tfrds.disk.index import map_array, write_array
+from tfrds.disk.index import map_array, write_array, write_parts
 from tfrds.errors import DatasetError
 
 # Gathering needs eight bytes of positions a byte of key: in blocks, a million keys stay within a
@@ -40,6 +40,11 @@ class Keys:
             blob += key
             ends.append(len(blob))
         return cls(np.frombuffer(bytes(blob), np.uint8), np.array(ends, "<u8"))
+
+    @property
+    def is_ascii(self) -> bool:
+        """Whether all of them are."""
+        return not len(self.blob) or int(self.blob.max()) < 128
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -79,16 +84,20 @@ class Keys:
 
 def join_keys(parts: Sequence[Keys]) -> Keys:
     """Returns the keys of all parts behind one another."""
+    return Keys(np.concatenate([part.blob for part in parts]), _joined_offsets(parts))
+
+
+def _joined_offsets(parts: Sequence[Keys]) -> NDArray[np.uint64]:
     lengths = np.concatenate([np.diff(part.offsets) for part in parts])
     offsets = np.zeros(len(lengths) + 1, "<u8")
     np.cumsum(lengths, out=offsets[1:])
-    return Keys(np.concatenate([part.blob for part in parts]), offsets)
+    return offsets
 
 
-def write_keys(keys: Keys, blob_path: pathlib.Path, offsets_path: pathlib.Path) -> None:
-    """Stores `keys` as two `.npy` files."""
-    write_array(blob_path, keys.blob)
-    write_array(offsets_path, keys.offsets)
+def write_keys(parts: Sequence[Keys], blob_path: pathlib.Path, offsets_path: pathlib.Path) -> None:
+    """Stores the keys of all parts behind one another as two `.npy` files."""
+    write_parts(blob_path, [part.blob for part in parts])
+    write_array(offsets_path, _joined_offsets(parts))
 
 
 def open_keys(blob_path: pathlib.Path, offsets_path: pathlib.Path, num_examples: int) -> Keys:
@@ -106,3 +115,27 @@ def open_keys(blob_path: pathlib.Path, offsets_path: pathlib.Path, num_examples:
             "Build the dataset again, or copy it again."
         )
     return Keys(blob, offsets)
+
+
+def read_keys(blob_path: pathlib.Path, offsets_path: pathlib.Path, num_examples: int) -> Keys:
+    """Reads all keys of a split into memory, and looks at each.
+
+    Raises:
+      DatasetError: as `open_keys`, or the offsets go back, or a key is not UTF-8.
+    """
+    mapped = open_keys(blob_path, offsets_path, num_examples)
+    keys = Keys(np.array(mapped.blob), np.array(mapped.offsets))
+    if keys.offsets[0] != 0 or (keys.offsets[1:] < keys.offsets[:-1]).any():
+        raise DatasetError(
+            f"{offsets_path}: expected numbers that rise from 0. Build the dataset again, or copy "
+            "it again."
+        )
+    try:
+        for key in keys:
+            key.decode()
+    except UnicodeDecodeError as error:
+        raise DatasetError(
+            f"{blob_path}: expected keys in UTF-8: {error}. Build the dataset again, or copy it "
+            "again."
+        ) from error
+    return keys

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from tfrds.disk.build_record import BuildRecord, read_build_record
-from tfrds.disk.index import open_index
-from tfrds.disk.keys import join_keys, open_keys
-from tfrds.errors import DatasetError
+from tfrds.disk.build_record import read_build_record
+from tfrds.disk.index import open_labelled_index
+from tfrds.disk.keys import join_keys, read_keys
 from tfrds.tools.info import dataset_info
 from tfrds.write.duplicates import find_duplicates
 
@@ -67,15 +66,22 @@ def dataset_duplicates(directory: os.PathLike[str] | str) -> DuplicatesResult:
     """
     summary = dataset_info(directory)
     record = read_build_record(summary.directory)
-    rows = {split: _rows(record, split, summary.num_classes) for split in record.splits}
+    rows = {
+        split: open_labelled_index(
+            record.split_files(split).index,
+            [records for _, _, records in record.shards(split)],
+            summary.num_classes,
+        )
+        for split in record.splits
+    }
     keys = join_keys(
         [
-            open_keys(files.keys, files.key_offsets, len(rows[split]))
+            read_keys(files.keys, files.key_offsets, len(rows[split]))
             for split in record.splits
             for files in [record.split_files(split)]
         ]
     )
-    found = find_duplicates(rows)
+    found = find_duplicates({split: [part] for split, part in rows.items()})
     labels = np.concatenate([part["label"] for part in rows.values()])
     splits = np.repeat(list(rows), [len(part) for part in rows.values()])
     groups: dict[int, list[Duplicate]] = {}
@@ -95,15 +101,3 @@ def dataset_duplicates(directory: os.PathLike[str] | str) -> DuplicatesResult:
         num_leaks=found.num_groups(found.has_splits),
         groups=tuple(sorted(tuple(sorted(group)) for group in groups.values())),
     )
-
-
-def _rows(record: BuildRecord, split: str, num_classes: int) -> Any:
-    path = record.split_files(split).index
-    rows = open_index(path, [records for _, _, records in record.shards(split)])
-    low, high = int(rows["label"].min()), int(rows["label"].max())
-    if low < 0 or high >= num_classes:
-        raise DatasetError(
-            f"{path}: expected class numbers from 0 to {num_classes - 1:,}, found {low:,} to "
-            f"{high:,}. Copy or build the dataset again."
-        )
-    return rows

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from tfrds.disk.build_record import DECODE, FORMAT, READABLE_BY, write_build_record
-from tfrds.disk.index import Rows, write_array
+from tfrds.disk.index import Rows, write_parts
 from tfrds.disk.journal import file_sha256
-from tfrds.disk.keys import Keys, join_keys, write_keys
+from tfrds.disk.keys import Keys, write_keys
 from tfrds.disk.layout import SplitFiles
 from tfrds.disk.skipped import Skipped, write_skipped
 from tfrds.errors import SourceError
@@ -128,12 +128,10 @@ def assemble(
         split: _name_shards(SplitFiles(directory, heading.name, split), shards)
         for split, shards in splits.items()
     }
-    rows = {
-        split: np.concatenate([shard.rows for shard in shards]) for split, shards in named.items()
-    }
-    keys = {split: join_keys([shard.keys for shard in shards]) for split, shards in named.items()}
+    # Never put together in memory: the rows and keys of a million take 120 MB.
+    everything = [shard for shards in named.values() for shard in shards]
     write_skipped(directory, skipped)
-    shape = _image_shape(heading, rows)
+    shape = _image_shape(heading, everything)
     content: dict[str, Any] = {
         "format": FORMAT,
         "readable_by": READABLE_BY,
@@ -162,13 +160,11 @@ def assemble(
         "order": heading.order,
         "split_order": heading.split_order,
         "encoders": dict(heading.encoders),
-        "source": {"kind": heading.source_kind, "digest": _source_digest(keys, rows)},
+        "source": {"kind": heading.source_kind, "digest": _source_digest(everything)},
         "splits": {
             split: _write_split(
                 SplitFiles(directory, heading.name, split),
                 shards,
-                rows[split],
-                keys[split],
                 len(heading.class_names),
             )
             for split, shards in named.items()
@@ -181,7 +177,7 @@ def assemble(
         splits={
             split: WrittenSplit(
                 shard_lengths=[len(shard.rows) for shard in shards],
-                num_bytes=int(rows[split]["length"].sum()),
+                num_bytes=sum(int(shard.rows["length"].sum()) for shard in shards),
             )
             for split, shards in named.items()
         },
@@ -209,14 +205,17 @@ def _name_shards(files: SplitFiles, shards: Sequence[FinalShard]) -> list[FinalS
 
 
 def _write_split(
-    files: SplitFiles, shards: Sequence[FinalShard], rows: Rows, keys: Keys, num_classes: int
+    files: SplitFiles, shards: Sequence[FinalShard], num_classes: int
 ) -> dict[str, Any]:
     """Writes index and keys of one split; returns its part of `tfrds.json`."""
-    write_array(files.index, rows)
-    write_keys(keys, files.keys, files.key_offsets)
+    write_parts(files.index, [shard.rows for shard in shards])
+    write_keys([shard.keys for shard in shards], files.keys, files.key_offsets)
+    counts = np.zeros(num_classes, np.int64)
+    for shard in shards:
+        counts += np.bincount(shard.rows["label"], minlength=num_classes)
     return {
-        "num_examples": len(rows),
-        "class_counts": [int(count) for count in np.bincount(rows["label"], minlength=num_classes)],
+        "num_examples": sum(len(shard.rows) for shard in shards),
+        "class_counts": [int(count) for count in counts],
         "index_sha256": file_sha256(files.index),
         "keys_sha256": file_sha256(files.keys),
         "key_offsets_sha256": file_sha256(files.key_offsets),
@@ -233,25 +232,28 @@ def _write_split(
     }
 
 
-def _image_shape(heading: Heading, rows: Mapping[str, Rows]) -> tuple[int | None, int | None, int]:
+def _image_shape(
+    heading: Heading, shards: Sequence[FinalShard]
+) -> tuple[int | None, int | None, int]:
     """Returns the shape every image has when read: as asked for, or as it turned out to be."""
     if heading.image_size:
         return (*heading.image_size, heading.channels)
-    heights = np.unique(np.concatenate([part["height"] for part in rows.values()]))
-    widths = np.unique(np.concatenate([part["width"] for part in rows.values()]))
+    heights, widths = (
+        np.unique(np.concatenate([np.unique(shard.rows[side]) for shard in shards]))
+        for side in ("height", "width")
+    )
     if len(heights) == len(widths) == 1:
         return int(heights[0]), int(widths[0]), heading.channels
     return None, None, heading.channels
 
 
-def _source_digest(keys: Mapping[str, Keys], rows: Mapping[str, Rows]) -> str:
-    """Returns the sha256 over (key, bytes stored, content hash) of all records, split by split."""
+def _source_digest(shards: Sequence[FinalShard]) -> str:
+    """Returns the sha256 over (key, bytes stored, content hash) of all records in order."""
     digest = hashlib.sha256()
-    for split, split_rows in rows.items():
-        content = split_rows["content"].tobytes()
-        for row, (key, length) in enumerate(
-            zip(keys[split], split_rows["image_length"].tolist(), strict=True)
-        ):
+    for shard in shards:
+        content = shard.rows["content"].tobytes()
+        lengths = shard.rows["image_length"].tolist()
+        for row, (key, length) in enumerate(zip(shard.keys, lengths, strict=True)):
             digest.update(
                 b"%d %s %d %s" % (len(key), key, length, content[16 * row : 16 * row + 16])
             )

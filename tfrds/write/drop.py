@@ -45,8 +45,7 @@ def handle_duplicates(
         [np.full(len(shard.rows), shard.generation == last) for _, shard in shards]
     )
     found = find_duplicates(
-        {split: np.concatenate([shard.rows for shard in parts]) for split, parts in splits.items()},
-        is_new,
+        {split: [shard.rows for shard in parts] for split, parts in splits.items()}, is_new
     )
     starts = np.cumsum([0, *(len(shard.rows) for _, shard in shards)])
 

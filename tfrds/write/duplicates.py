@@ -5,7 +5,7 @@ report and which to drop. Nothing is read again for it.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,18 +76,18 @@ def _equation(group: NDArray[np.int64], name: Callable[[int], str]) -> str:
 
 
 def find_duplicates(
-    rows: Mapping[str, Rows], is_new: NDArray[np.bool_] | None = None
+    rows: Mapping[str, Sequence[Rows]], is_new: NDArray[np.bool_] | None = None
 ) -> Duplicates:
     """Returns the groups of records that hold the same bytes.
 
     Args:
-      rows: of the index, by split. Records are numbered through the splits in this order.
+      rows: parts of the index, by split. Records are numbered through them in this order.
       is_new: bool [records], those that were added last: of a group an old one stays, if there is
         one. None: all are equal in that.
     """
-    sizes = [len(part) for part in rows.values()]
-    content = np.concatenate([part["content"] for part in rows.values()])
-    labels = np.concatenate([part["label"] for part in rows.values()])
+    sizes = [sum(map(len, parts)) for parts in rows.values()]
+    content = np.concatenate([part["content"] for parts in rows.values() for part in parts])
+    labels = np.concatenate([part["label"] for parts in rows.values() for part in parts])
     splits = np.repeat(np.arange(len(sizes)), sizes)
     is_train = np.repeat([split == _TRAIN for split in rows], sizes)
     halves = np.ascontiguousarray(content).view("<u8").reshape(-1, 2)

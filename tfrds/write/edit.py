@@ -95,7 +95,7 @@ def edited_heading(
     """Returns what `tfrds.json` says of a version that was made from another one."""
     content = base.record.content
     found = find_duplicates(
-        {split: np.concatenate([shard.rows for shard in parts]) for split, parts in splits.items()}
+        {split: [shard.rows for shard in parts] for split, parts in splits.items()}
     )
     size = content["options"]["image_size"]
     return Heading(

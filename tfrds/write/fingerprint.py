@@ -6,7 +6,6 @@ encoded again and its hash compared with the index, which needs no cache.
 """
 
 import dataclasses
-import io
 import json
 import pathlib
 import secrets
@@ -20,9 +19,10 @@ from numpy.typing import NDArray
 
 from tfrds.disk.build_record import BuildRecord
 from tfrds.disk.index import open_index
-from tfrds.disk.keys import Keys, join_keys, open_keys
+from tfrds.disk.keys import Keys, join_keys, read_keys
 from tfrds.disk.layout import inputs_file
 from tfrds.disk.skipped import DUPLICATE, read_skipped
+from tfrds.spec import BuildOptions
 from tfrds.write.plan import Plan
 
 _LISTED = 5
@@ -73,20 +73,19 @@ def planned_inputs(plan: Plan, marks: NDArray[Any] | None = None) -> Inputs:
 def save_inputs(target: pathlib.Path, digest: str, inputs: Inputs) -> None:
     """Notes the inputs of the dataset in `target`, whose digest is given, beside it."""
     about = json.dumps({"digest": digest, "splits": inputs.split_names}).encode()
-    file = io.BytesIO()
-    np.savez(
-        file,
-        about=np.frombuffer(about, np.uint8),
-        blob=inputs.keys.blob,
-        offsets=inputs.keys.offsets,
-        labels=inputs.labels,
-        splits=inputs.splits,
-        marks=inputs.marks,
-    )
     path = inputs_file(target)
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
     try:
-        temporary.write_bytes(file.getbuffer())
+        with temporary.open("wb") as file:
+            np.savez(
+                file,
+                about=np.frombuffer(about, np.uint8),
+                blob=inputs.keys.blob,
+                offsets=inputs.keys.offsets,
+                labels=inputs.labels,
+                splits=inputs.splits,
+                marks=inputs.marks,
+            )
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -133,8 +132,7 @@ def stored_inputs(record: BuildRecord) -> Inputs:
     for number, split in enumerate(record.splits):
         files = record.split_files(split)
         rows = open_index(files.index, [records for _, _, records in record.shards(split)])
-        stored = open_keys(files.keys, files.key_offsets, len(rows))
-        keys.append(Keys(np.array(stored.blob), np.array(stored.offsets)))
+        keys.append(read_keys(files.keys, files.key_offsets, len(rows)))
         labels.append(np.array(rows["label"]))
         splits.append(np.full(len(rows), number, np.int32))
         marks.append(np.array(rows["content"]))
@@ -175,7 +173,8 @@ def differences(record: BuildRecord, plan: Plan, now: Inputs, then: Inputs) -> l
 
 def option_differences(record: BuildRecord, ours: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
     """Returns (name, value then, value now) of the options that differ from a dataset's build."""
-    built = record.content["options"]
+    # An option that the dataset's tfrds did not have yet was as it is by default.
+    built = {**BuildOptions().to_dict(), **record.content["options"]}
     totals = record.content.get("totals")
     has_skipped = isinstance(totals, dict) and totals.get("skipped")
     # How many may be skipped decides nothing about a dataset, and whether, where none was.
@@ -183,7 +182,7 @@ def option_differences(record: BuildRecord, ours: Mapping[str, Any]) -> list[tup
     return [
         (name, built[name], ours[name])
         for name in sorted(ours)
-        if name not in free and name in built and ours[name] != built[name]
+        if name not in free and ours[name] != built[name]
     ]
 
 

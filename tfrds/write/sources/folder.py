@@ -125,7 +125,8 @@ class ImageFolder:
         classes = [clean_class_name(_text(name), str(self._root)) for name in class_names]
         check_distinct(classes, str(self._root))
         return References(
-            keys=Keys.from_iterable(_key(path) for path in paths),
+            # As a rule a key is the path itself, and a million of them take 60 MB.
+            keys=paths if paths.is_ascii else Keys.from_iterable(_key(path) for path in paths),
             labels=labels,
             class_names=tuple(classes),
             splits=splits if layout == "split" else None,
