@@ -62,8 +62,9 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
     LICENSE = ""
     HOMEPAGE = ""
 
-    # Set by classes made for a dataset that has no code: where it lies.
+    # Set by classes made for a dataset that has no code: where it lies, whether it is overwritten.
     _HOME: str | None = None
+    is_replaced = False
 
     def __init__(
         self,
@@ -84,8 +85,7 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
           fast: open any version on disk, whatever VERSION says. `tfds.load("name:1.0.0/fast=True")`
             passes it: the form without it leaves the class aside and reads with TFDS's own reader.
         """
-        data_dir = data_dir or self._HOME
-        self._given_data_dir = data_dir
+        self._given_data_dir = data_dir = data_dir or self._HOME
         self._opens_any_version = fast or self._HOME is not None
         self._digest = ""  # of the dataset that `info` was read from
         tfds_compat.check_file_format(file_format)
@@ -288,13 +288,13 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
         return pathlib.Path(self.data_dir)
 
     def _info(self) -> tfds.core.DatasetInfo:
-        if is_dataset(self._directory):
+        if is_dataset(self._directory) and not self.is_replaced:
             features = tfds_compat.read_features(self._directory)
         else:
             features = declared_features(
                 self.options, self.options.channels or 3, None, self.options.class_names
             )
-        return tfds.core.DatasetInfo(
+        return tfds_compat.CheckedInfo(
             builder=self,
             description=self.DESCRIPTION or _own_docstring(type(self)),
             features=features,

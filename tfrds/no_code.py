@@ -161,7 +161,9 @@ def build_dataset(
     root = pathlib.Path(os.path.abspath(os.path.expanduser(data_dir or default_data_dir())))
     target = root / name / version
     plan = make_plan(as_source(source), options, limit=limit)
-    builder = class_of(name, version, root)(data_dir=root)
+    cls = class_of(name, version, root)
+    cls.is_replaced = overwrite
+    builder = cls(data_dir=root)
     was_there = is_dataset(target) and not overwrite
     if was_there or not prepare(builder, plan, overwrite=overwrite, execution=execution):
         # It was there before, or another process has built it meanwhile.

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow_datasets as tfds
-from google.protobuf import json_format
 from tensorflow_datasets.core import dataset_builder, naming, registered
 from tensorflow_datasets.core import splits as splits_lib
 from tensorflow_datasets.core.features import feature as feature_lib
 
-from tfrds.disk.layout import FEATURES_FILE, class_names_file
+from tfrds.disk.build_record import BuildRecord, read_build_record
+from tfrds.disk.layout import FEATURES_FILE, INFO_FILE, RECORD_FILE, class_names_file, is_dataset
 from tfrds.errors import ConfigError, DatasetError
 
 # features.json names classes that TFDS imports, whatever module they are in: only these may be
@@ -32,6 +32,7 @@ _ALLOWED_FEATURES = frozenset(
 # TFDS's form before protobuf.
 _CLASS_NAME_FIELDS = ("pythonClassName", "python_class_name", "type", "proto_cls")
 _MAX_FEATURES_BYTES = 2**20
+_MAX_INFO_BYTES = 64 * 2**20
 
 # Fields of tfds.ReadConfig that the fast path honours, or that say nothing to it: it always knows
 # its cardinality, caches nothing decoded, and fetches by index.
@@ -87,8 +88,59 @@ def set_features(info: tfds.core.DatasetInfo, features: tfds.features.FeaturesDi
     info._features = features
 
 
+class CheckedInfo(tfds.core.DatasetInfo):  # type: ignore[misc]
+    """An info that says what is wrong with its file, and takes no other splits than were built."""
+
+    def read_from_directory(self, directory: Any) -> None:
+        """Reads what a build wrote; nothing where it is about to be replaced.
+
+        Raises:
+          DatasetError: dataset_info.json is damaged, or tells of another dataset than tfrds.json.
+        """
+        if getattr(self._builder_or_identity, "is_replaced", False):
+            return
+        path = pathlib.Path(directory, INFO_FILE)
+        try:
+            if path.stat().st_size > _MAX_INFO_BYTES:
+                raise ValueError(f"larger than {_MAX_INFO_BYTES:,} bytes")
+            super().read_from_directory(directory)
+            found = {
+                name: length
+                for split in self.splits.values()
+                for name, length in zip(split.filenames, split.shard_lengths, strict=True)
+            }
+        except (DatasetError, MemoryError):
+            raise
+        except Exception as error:  # protobuf, TFDS's own, and whatever wrong values make of them
+            raise DatasetError(
+                f"{path}: cannot be read: {error!r}. Copy or build the dataset again."
+            ) from error
+        if is_dataset(path.parent):
+            self._check_record(read_build_record(path.parent), found)
+
+    def _check_record(self, record: BuildRecord, shard_lengths: Mapping[str, int]) -> None:
+        built = {
+            path.name: count for split in record.splits for path, _, count in record.shards(split)
+        }
+        image, label = (record.content[part] for part in ("image", "label"))
+        features = dict(self.features.items())
+        image_shape = getattr(features.get(image["key"]), "shape", None)
+        num_classes = getattr(features.get(label["key"]), "num_classes", None)
+        for file, found, expected in (
+            (INFO_FILE, shard_lengths, built),
+            (FEATURES_FILE, image_shape, record.image_shape),
+            (FEATURES_FILE, num_classes, label["num_classes"]),
+        ):
+            if found != expected:
+                raise DatasetError(
+                    f"{record.directory}: {file} and {RECORD_FILE} tell of different datasets. "
+                    "Copy or build the dataset again."
+                )
+
+
 def read_info(builder: tfds.core.DatasetBuilder, directory: pathlib.Path) -> None:
     """Lets a builder's info say what lies in `directory` now: TFDS reads it once, at the start."""
+    builder.is_replaced = False
     set_features(builder.info, read_features(directory))
     builder.info.read_from_directory(directory)
 
@@ -124,14 +176,7 @@ def read_features(directory: pathlib.Path) -> tfds.features.FeaturesDict:
             if isinstance(feature, tfds.features.ClassLabel)
         }
         features.load_metadata(str(directory), feature_name=None)
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        RecursionError,
-        json_format.ParseError,
-    ) as error:
+    except Exception as error:  # protobuf alone raises ParseError, SystemError and more
         raise DatasetError(
             f"{path}: incomplete: {error!r}. Copy or build the dataset again."
         ) from error

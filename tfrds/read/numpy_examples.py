@@ -107,8 +107,17 @@ class Examples:
         ]
         if spec.with_key:
             for example, key in zip(examples, self._reader.keys(rows), strict=True):
-                example["key"] = key.decode()
+                example["key"] = self._text(key)
         return examples
+
+    def _text(self, key: bytes) -> str:
+        try:
+            return key.decode()
+        except UnicodeDecodeError as error:
+            raise DatasetError(
+                f"{self._directory}: expected keys in UTF-8, found {key!r}. Copy or build the "
+                "dataset again."
+            ) from error
 
     def _images(self, batch: Batch, rows: NDArray[np.int64]) -> Iterable[NDArray[Any]]:
         """Returns the model's images: one array where all have one shape."""
@@ -162,7 +171,9 @@ class Examples:
     ) -> NDArray[np.uint8]:
         channels = self._spec.image_shape[2]
         sides = int(batch.heights[number]), int(batch.widths[number])
-        expected = (*(-(-side // ratio) for side in sides), channels)
+        expected: tuple[int | None, ...] = (*(-(-side // ratio) for side in sides), channels)
+        if self._spec.resize is None and None not in self._spec.output_shape:
+            expected = self._spec.output_shape
         data, is_jpeg = bytes(batch.images[number]), bool(batch.is_jpeg[number])
         try:
             image = decode_encoded(data, channels, is_jpeg, ratio)

@@ -15,7 +15,7 @@ from typing import Any
 from tfrds.checks import check_bool, check_int
 from tfrds.cpus import available_cpus
 from tfrds.data_dirs import find_dataset, not_found, roots_of
-from tfrds.disk.build_record import BuildRecord, read_build_record
+from tfrds.disk.build_record import BuildRecord, check_complete, read_build_record
 from tfrds.disk.layout import RECORD_FILE, parse_version
 from tfrds.tools.dataset_name import DatasetName, parse_dataset_name
 from tfrds.tools.verify_files import SplitRecord, count_faults, metadata_faults, split_records
@@ -99,6 +99,7 @@ def verify(
     if num_workers is not None:
         check_int("num_workers", num_workers, 1)
     record = read_build_record(_find(parse_dataset_name(name), data_dir))
+    check_complete(record)
     splits = split_records(record)
     checks = {split: check_split(record, split, said, fast=fast) for split, said in splits.items()}
     faults = _Faults()

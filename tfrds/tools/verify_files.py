@@ -10,7 +10,7 @@ import dataclasses
 import hashlib
 import json
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tfrds.disk.build_record import BuildRecord, canonical_json
@@ -30,6 +30,14 @@ _UNREADABLE = (OSError, KeyError, TypeError, ValueError, AttributeError, Recursi
 # The names of classes and of files that TFDS writes; it imports, and looks for, what stands here.
 _FEATURES_CLASS = "tensorflow_datasets.core.features.features_dict.FeaturesDict"
 _FILE_TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
+# The fields that TFDS writes of what tfrds says, and their types in JSON.
+_INFO_FIELDS: dict[str, type] = {
+    **dict.fromkeys(("name", "version", "description", "citation", "moduleName"), str),
+    **dict.fromkeys(("configName", "configDescription", "downloadSize", "fileFormat"), str),
+    **dict.fromkeys(("releaseNotes", "location", "redistributionInfo", "supervisedKeys"), dict),
+    **dict.fromkeys(("configTags", "splits"), list),
+}
+_SPLIT_FIELDS = ("name", "filepathTemplate", "numBytes", "shardLengths")
 _CLASSES = {"image": "tfrds.features.Image", "label": "tfrds.features.Label"}
 
 
@@ -185,6 +193,16 @@ def _features_faults(data: bytes, record: BuildRecord) -> Iterator[str]:
         found = json.loads(features[key]["jsonFeature"]["json"])
         if found != arguments:
             yield f"{key}: expected {json.dumps(arguments)}, found {json.dumps(found)}"
+        yield from _more(features[key], ("pythonClassName", "jsonFeature"), key)
+        yield from _more(features[key]["jsonFeature"], ("json",), key)
+    yield from _more(content, ("pythonClassName", "featuresDict"), "the features")
+    yield from _more(content["featuresDict"], ("features",), "the features")
+
+
+def _more(content: Mapping[str, Any], expected: Iterable[str], where: str) -> Iterator[str]:
+    """Yields which field there is besides the expected ones: TFDS refuses what it does not know."""
+    if more := sorted(set(content).difference(expected)):
+        yield f"{where}: expected no field {more[0]!r}"
 
 
 def _expected_features(record: BuildRecord) -> dict[str, tuple[str, dict[str, Any]]]:
@@ -206,33 +224,40 @@ def _expected_features(record: BuildRecord) -> dict[str, tuple[str, dict[str, An
 
 def _info_faults(data: bytes, record: BuildRecord) -> Iterator[str]:
     content = json.loads(data)
+    yield from _more(content, _INFO_FIELDS, "the info")
+    for field, kind in _INFO_FIELDS.items():
+        if not isinstance(content.get(field, kind()), kind):
+            yield f"{field}: expected {kind.__name__}, found {content[field]!r}"
     for field in ("name", "version"):
         if content[field] != record.content[field]:
             yield f"{field}: expected {record.content[field]!r}, found {content[field]!r}"
-    keys = [item["featureKey"] for item in content["supervisedKeys"]["tuple"]["items"]]
-    expected_keys = [record.content[part]["key"] for part in ("image", "label")]
-    if keys != expected_keys:
-        yield f"supervisedKeys: expected {expected_keys}, found {keys}"
-    found = {split["name"]: split for split in content["splits"]}
-    if sorted(found) != sorted(record.splits):
-        yield f"expected the splits {sorted(record.splits)}, found {sorted(found)}"
-    for name in sorted({*found} & {*record.splits}):
-        template = found[name]["filepathTemplate"]
-        if template != _FILE_TEMPLATE:
-            yield (
-                f"split {name!r}: filepathTemplate: expected {_FILE_TEMPLATE!r}, found {template!r}"
-            )
-        lengths = [int(length) for length in found[name]["shardLengths"]]
-        shards = [count for _, _, count in record.shards(name)]
-        if len(lengths) != len(shards):
-            yield f"split {name!r}: expected {len(shards):,} shards, found {len(lengths):,}"
-            continue
-        for shard, (expected, length) in enumerate(zip(shards, lengths, strict=True)):
-            if expected != length:
-                yield (
-                    f"split {name!r}: shard {shard}: expected {expected:,} records, found "
-                    f"{length:,}"
-                )
+    items = [{"featureKey": record.content[part]["key"]} for part in ("image", "label")]
+    if content["supervisedKeys"] != {"tuple": {"items": items}}:
+        found = json.dumps(content["supervisedKeys"])
+        yield f"supervisedKeys: expected {json.dumps({'tuple': {'items': items}})}, found {found}"
+    splits = {split["name"]: split for split in content["splits"]}
+    if sorted(splits) != sorted(record.splits) or len(splits) != len(content["splits"]):
+        names = sorted(split["name"] for split in content["splits"])
+        yield f"expected the splits {sorted(record.splits)}, found {names}"
+    for name in sorted({*splits} & {*record.splits}):
+        yield from _split_faults(splits[name], f"split {name!r}", record.shards(name))
+
+
+def _split_faults(
+    found: Mapping[str, Any], where: str, shards: Sequence[tuple[pathlib.Path, int, int]]
+) -> Iterator[str]:
+    yield from _more(found, _SPLIT_FIELDS, where)
+    int(found["numBytes"])  # which number is told when all records are read
+    template = found["filepathTemplate"]
+    if template != _FILE_TEMPLATE:
+        yield f"{where}: filepathTemplate: expected {_FILE_TEMPLATE!r}, found {template!r}"
+    lengths = [int(length) for length in found["shardLengths"]]
+    if len(lengths) != len(shards):
+        yield f"{where}: expected {len(shards):,} shards, found {len(lengths):,}"
+        return
+    for shard, ((_, _, expected), length) in enumerate(zip(shards, lengths, strict=True)):
+        if expected != length:
+            yield f"{where}: shard {shard}: expected {expected:,} records, found {length:,}"
 
 
 def count_faults(

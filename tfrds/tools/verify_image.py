@@ -10,7 +10,7 @@ import simplejpeg
 
 from tfrds.disk.index import JPEG, PNG, RAW
 from tfrds.errors import EncodeError
-from tfrds.write.check import jpeg_fault, load_image, png_kind
+from tfrds.write.check import check_png, jpeg_fault, png_kind
 from tfrds.write.sniffing import SNIFF_BYTES, sniff
 
 _JPEG_CHANNELS = {"Gray": 1, "CMYK": 4, "YCCK": 4}
@@ -97,7 +97,7 @@ def _jpeg(data: bytes) -> FoundImage:
 
 def _png(data: bytes) -> FoundImage:
     try:
-        image = load_image(data, max_pixels=_MAX_PIXELS)
+        image = check_png(data, _MAX_PIXELS)
     except EncodeError as error:
         # Its last sentence says what to do with a file of a source.
         text = str(error)

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tfrds.disk.build_record import BuildRecord
-from tfrds.disk.index import open_index
-from tfrds.disk.keys import Keys, join_keys, open_keys
+from tfrds.disk.build_record import BuildRecord, check_complete
+from tfrds.disk.index import open_labelled_index
+from tfrds.disk.keys import Keys, join_keys, read_keys
 from tfrds.disk.skipped import Skipped, read_skipped
 from tfrds.errors import DatasetError, SourceError
 from tfrds.write.assemble import FinalShard
@@ -64,6 +64,7 @@ def open_base(record: BuildRecord, class_names: tuple[str, ...]) -> Base:
     Raises:
       DatasetError: a file is missing or damaged.
     """
+    check_complete(record)
     return Base(
         record=record,
         class_names=class_names,
@@ -74,8 +75,9 @@ def open_base(record: BuildRecord, class_names: tuple[str, ...]) -> Base:
 
 def _shards(record: BuildRecord, split: str) -> Iterator[FinalShard]:
     files, shards = record.split_files(split), record.shards(split)
-    rows = open_index(files.index, [records for _, _, records in shards])
-    keys = open_keys(files.keys, files.key_offsets, len(rows))
+    num_classes = record.content["label"]["num_classes"]
+    rows = open_labelled_index(files.index, [records for _, _, records in shards], num_classes)
+    keys = read_keys(files.keys, files.key_offsets, len(rows))
     start = 0
     for (path, num_bytes, records), said in zip(
         shards, record.content["splits"][split]["shards"], strict=True

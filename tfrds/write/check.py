@@ -22,7 +22,7 @@ from PIL import Image, ImageChops, ImageFile
 from tfrds.checks import MAX_SIDE
 from tfrds.errors import EncodeError
 from tfrds.write.jpeg import as_ycck, read_markers
-from tfrds.write.png import chunk_fault, has_all_rows, header_fault
+from tfrds.write.png import IEND, chunk_fault, has_all_rows, header_fault
 from tfrds.write.sniffing import SNIFF_BYTES, describe, sniff
 
 _ADVICE = "Replace it or remove it."
@@ -32,8 +32,6 @@ _PILLOW_NAMES = {"heic": "HEIF", "jpegxl": "JXL"}
 
 _ORIENTATION = 0x0112  # the EXIF tag
 _UNDONE = {6: 8, 8: 6}  # the other orientations undo themselves
-
-_IEND = bytes.fromhex("00000000 49454e44 ae426082")
 
 # Above this many pixels Pillow warns, and in some formats refuses: its default.
 _PILLOWS_LIMIT = 89_478_485
@@ -165,27 +163,48 @@ def load_image(
       EncodeError: as `open_image`, or cut off, or damaged.
     """
     kind = sniff(data[:SNIFF_BYTES])
-    is_known_whole = kind == "jpeg" and is_checked and not fault
-    if ImageFile.LOAD_TRUNCATED_IMAGES and not is_known_whole:
-        raise EncodeError(
-            "cannot be checked: PIL.ImageFile.LOAD_TRUNCATED_IMAGES is True, so Pillow would make "
-            "up missing pixels. Set it to False.",
-            "not checked",
-        )
+    if kind != "jpeg" or fault or not is_checked:
+        _check_strictness()
     with pillow_errors("cut off or damaged", fault, "cut off or damaged"):
         if kind == "png" and is_checked:
-            # load() alone accepts pixels whose checksum is wrong; verify() closes the image.
-            open_image(data, max_pixels).verify()
+            _check_chunks(data, max_pixels)
         image = _load(data, max_pixels)
-    if kind == "png":
-        if is_checked and not has_iend(data):
-            _raise_damaged("no IEND chunk at its end")
-        if is_checked:
-            _raise_damaged(chunk_fault(data))
-        if _may_lack_rows(image, data) and not has_all_rows(data):
-            _raise_damaged("its pixels end before its last row")
-        _mend_transparency(image, depth=png_kind(data)[0])
+        if kind == "png":
+            _check_rows(image, image.height, data)
+            _mend_transparency(image, depth=png_kind(data)[0])
     return image
+
+
+def check_png(data: bytes, max_pixels: int | None = None) -> ImageFile.ImageFile:
+    """Returns a PNG with its header read, once TensorFlow is known to decode all of it.
+
+    Args:
+      data: the bytes of a file.
+      max_pixels: as for `open_image`.
+
+    Raises:
+      EncodeError: as `load_image`.
+    """
+    _check_strictness()
+    with pillow_errors("cut off or damaged", reason="cut off or damaged"):
+        _check_chunks(data, max_pixels)
+        opened, image = (open_image(data, max_pixels) for _ in range(2))
+        if not image.info.get("interlace"):
+            # Behind the last row Pillow stops, and misses what libpng wants: the end of the stream
+            # and its checksum. Asked for one row more it looks, and leaves that row empty.
+            image._size = (image.width, image.height + 1)
+            image.tile = [tile._replace(extents=(0, 0, *image.size)) for tile in image.tile]
+        try:
+            with _pillows_limit_lifted(image):
+                image.load()
+        except OSError:
+            # A stream that goes on for less than a row is harmless.
+            if not has_all_rows(data):
+                raise
+            _load(data, max_pixels)
+        else:
+            _check_rows(image, opened.height, data)
+    return opened
 
 
 def has_iend(data: bytes) -> bool:
@@ -193,7 +212,7 @@ def has_iend(data: bytes) -> bool:
 
     Bytes may follow it.
     """
-    return data.rfind(_IEND) >= 0
+    return data.rfind(IEND) >= 0
 
 
 def png_kind(data: bytes) -> tuple[int, int]:
@@ -292,19 +311,35 @@ def _pillows_limit_lifted(image: Image.Image) -> Iterator[None]:
             Image.MAX_IMAGE_PIXELS = limit
 
 
+def _check_strictness() -> None:
+    if ImageFile.LOAD_TRUNCATED_IMAGES:
+        raise EncodeError(
+            "cannot be checked: PIL.ImageFile.LOAD_TRUNCATED_IMAGES is True, so Pillow would make "
+            "up missing pixels. Set it to False.",
+            "not checked",
+        )
+
+
 def _raise_damaged(fault: str | None) -> None:
     if fault:
         raise EncodeError(f"cut off or damaged: {fault}. {_ADVICE}", "cut off or damaged")
 
 
-def _may_lack_rows(image: Image.Image, data: bytes) -> bool:
-    """Whether a PNG may hold fewer rows than its header says: Pillow leaves those that lack black.
+def _check_chunks(data: bytes, max_pixels: int | None) -> None:
+    # Decoding alone accepts pixels whose checksum is wrong; verify() closes the image.
+    open_image(data, max_pixels).verify()
+    _raise_damaged(chunk_fault(data))
 
-    Few images end with such a row, so hardly any is decompressed a second time.
+
+def _check_rows(image: Image.Image, height: int, data: bytes) -> None:
+    """Raises EncodeError where a PNG holds less rows than its header says: Pillow makes up black.
+
+    Few images end with a black row, so that hardly any is decompressed once more.
     """
-    last = image.crop((0, image.height - 1, image.width, image.height)).tobytes()
+    last = image.crop((0, height - 1, image.width, height))
     is_interlaced = data[28] == 1
-    return is_interlaced or not any(last)
+    if (is_interlaced or not any(last.tobytes())) and not has_all_rows(data):
+        _raise_damaged("its pixels end before its last row")
 
 
 def _mend_transparency(image: Image.Image, depth: int) -> None:

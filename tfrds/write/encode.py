@@ -20,6 +20,7 @@ from tfrds.errors import EncodeError
 from tfrds.geometry import shrink_size
 from tfrds.spec import ImageSpec
 from tfrds.write.check import (
+    check_png,
     check_size,
     has_iend,
     jpeg_fault,
@@ -114,11 +115,11 @@ def _encode_file(data: bytes, spec: ImageSpec) -> EncodedImage:
         and _is_readable(opened, data, markers)
         and fault is None
     )
-    if is_kept and (markers or not is_checked):
+    if is_kept:
+        if is_checked and not markers:
+            check_png(data, spec.max_pixels)
         return _pass_through(data, opened, JPEG if markers else PNG)
     decoded = load_image(data, fault, is_checked=is_checked, max_pixels=spec.max_pixels)
-    if is_kept:
-        return _pass_through(data, opened, PNG)
     pixels = normalise(decoded, spec.channels, spec.background, orientation)
     return _store(pixels, spec, repaired=fault)
 

@@ -1,4 +1,4 @@
-"""What the chunks of a PNG say, found by going from one to the next, without decoding pixels.
+"""What the chunks of a PNG say, found by going from one to the next.
 
 Gets the bytes of a file; gives what is wrong with it that Pillow overlooks and libpng, with which
 TensorFlow decodes, does not. `write/check.py` asks.
@@ -7,9 +7,11 @@ TensorFlow decodes, does not. `write/check.py` asks.
 import zlib
 from collections.abc import Iterator
 
+IEND = bytes.fromhex("00000000 49454e44 ae426082")  # the chunk that ends it
+
 _START = 8  # behind the mark that every PNG begins with
 _IHDR_BYTES = 13
-_CRITICAL = (b"PLTE", b"IDAT", b"IEND")  # that may follow the header
+_CRITICAL = (b"IHDR", b"PLTE", b"IDAT", b"IEND")
 _CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # of each colour type
 
 # Adam7: (first column, first row, columns from one to the next, rows) of each pass.
@@ -34,35 +36,54 @@ def header_fault(data: bytes) -> str | None:
 
 
 def chunk_fault(data: bytes) -> str | None:
-    """Returns which chunk of a PNG a decoder must refuse, None where it is right.
+    """Returns for what a decoder must refuse the chunks of a PNG, None where they are right.
 
-    Source: PNG specification, sections 5.3, 5.6 and 11.2; what libpng does of it.
+    Bytes may follow the last one.
+
+    Source: PNG specification, sections 5.3, 5.6, 11.2 and 11.3.6; what libpng does of it.
     """
-    palettes = 0
-    for name, _, length in list(_chunks(data))[1:]:
-        # Lower case says that it may be overlooked.
+    names: list[bytes] = []
+    for name, start, length in _chunks(data):
+        # Lower case says that a decoder may overlook it.
         if not name.isalpha() or (name[:1].isupper() and name not in _CRITICAL):
             return f"it holds the chunk {name!r}, which no decoder knows"
-        palettes += name == b"PLTE"
-        if name == b"PLTE" and (palettes > 1 or not length):
-            return "it holds an empty palette, or two"
-    return None
+        if name in (b"IHDR", b"PLTE") and (name in names or not length):
+            return f"it holds a second or an empty chunk {name!r}"
+        if name in (b"acTL", b"fcTL") and _is_wrong_animation(name, start, data, names):
+            return "its animation has no first frame of the whole image"
+        if name == b"IEND" and data[start - 8 : start + 4] == IEND:
+            return None
+        names.append(name)
+    return "no IEND chunk at its end"
+
+
+def _is_wrong_animation(name: bytes, start: int, data: bytes, names: list[bytes]) -> bool:
+    """Whether Pillow would decode something else than the whole image, or warn of no frames."""
+    if name == b"acTL":
+        return name in names or not 0 < int.from_bytes(data[start : start + 4], "big") < 2**31
+    is_first = not {b"fcTL", b"IDAT"} & {*names}
+    return is_first and data[start + 4 : start + 20] != data[16:24] + bytes(8)
 
 
 def has_all_rows(data: bytes) -> bool:
-    """Whether the chunks hold pixels for the whole height; as slow as decompressing them.
+    """Whether a PNG holds pixels for its whole height, and their checksum behind them.
+
+    Takes as long as decompressing them.
 
     Args:
-      data: a PNG whose header has no fault.
+      data: of a PNG whose header has no fault.
     """
     missing = _num_bytes(data)
     decompressor = zlib.decompressobj()
     for name, start, length in _chunks(data):
         rest = data[start : start + length] if name == b"IDAT" else b""
-        while rest and missing > 0 and not decompressor.eof:
-            missing -= len(decompressor.decompress(rest, _BLOCK_BYTES))
+        while rest and not decompressor.eof:
+            try:
+                missing -= len(decompressor.decompress(rest, _BLOCK_BYTES))
+            except zlib.error:
+                return False
             rest = decompressor.unconsumed_tail
-    return missing <= 0
+    return missing <= 0 and decompressor.eof
 
 
 def _chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
