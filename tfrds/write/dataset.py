@@ -4,12 +4,14 @@ Gets a `Plan` and a build's directory, fills it; `prepare.py` adds TFDS's own me
 What an earlier build of the same plan has finished is not done again.
 """
 
+import contextlib
 import dataclasses
+import errno
 import logging
 import pathlib
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tfrds.disk.journal import Journal, ShardEntry
@@ -68,12 +70,13 @@ def write_dataset(
     faults = Faults(plan.options, plan.num_examples)
     done = 0
     encoders: Mapping[str, str] = {}
-    for position, report in run_slices(write_shard, plan, slices, journal, faults, execution):
-        encoders = _same_encoders(encoders, report)
-        faults.add(report.faults)
-        done += len(slices[position].rows)
-        if execution.progress:
-            execution.progress(done, plan.num_examples)
+    with _full_disk_explained(plan, directory, version):
+        for position, report in run_slices(write_shard, plan, slices, journal, faults, execution):
+            encoders = _same_encoders(encoders, report)
+            faults.add(report.faults)
+            done += len(slices[position].rows)
+            if execution.progress:
+                execution.progress(done, plan.num_examples)
     faults.finish()
     entries = [_entry_of(journal, part) for part in slices]
     skipped = [
@@ -164,8 +167,7 @@ def _same_encoders(encoders: Mapping[str, str], report: ShardReport) -> Mapping[
 
 def _check_room(plan: Plan, directory: pathlib.Path) -> None:
     """Asks for the space before hours of work, where the plan knows how much it will be."""
-    needed = sum(split.estimated_bytes for split in plan.splits.values())
-    needed -= sum(path.stat().st_size for path in directory.iterdir())
+    needed = _needed_bytes(plan, directory)
     free = shutil.disk_usage(directory).free
     if needed <= free:
         return
@@ -176,6 +178,27 @@ def _check_room(plan: Plan, directory: pathlib.Path) -> None:
             f"{directory.parent.parent.parent}: {text}. Free space, or choose another data_dir."
         )
     _log.warning("%s: %s.", directory.parent.parent.parent, text)
+
+
+def _needed_bytes(plan: Plan, directory: pathlib.Path) -> int:
+    """Returns about how many bytes the plan's shards will take beyond those that are there."""
+    needed = sum(split.estimated_bytes for split in plan.splits.values())
+    return max(needed - sum(path.stat().st_size for path in directory.iterdir()), 0)
+
+
+@contextlib.contextmanager
+def _full_disk_explained(plan: Plan, directory: pathlib.Path, version: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        free = shutil.disk_usage(directory).free
+        raise DatasetError(
+            f"{directory.parent.parent.parent / version}: the disk is full, {free:,} bytes are "
+            f"free, about {_needed_bytes(plan, directory):,} more are needed. Finished shards are "
+            "kept: free space and run the same build again to go on, or choose another data_dir."
+        ) from error
 
 
 def _entry_of(journal: Journal, part: Slice) -> ShardEntry:
