@@ -19,6 +19,7 @@ from tfrds.disk.records import HEADER_BYTES
 from tfrds.errors import DatasetError
 from tfrds.read.advice import count_waits
 from tfrds.read.buffers import BufferPool
+from tfrds.read.cut import Cut, cut_boxes
 from tfrds.read.record_check import FRAME_BYTES, record_fault
 from tfrds.read.storage import choose_engine, open_storage
 from tfrds.read.stretches import runs, stretches
@@ -55,22 +56,6 @@ class Batch:
     heights: NDArray[np.uint32]
     widths: NDArray[np.uint32]
     is_jpeg: NDArray[np.bool_]
-
-
-@dataclasses.dataclass(frozen=True)
-class Cut:
-    """Which part of each raw image is copied.
-
-    Attributes:
-      boxes: int64 [n, 4], (top, left, height, width).
-      size: (height, width) of all boxes, which may then reach beyond their image; None: boxes of
-        several sizes, inside their images.
-      fill: what lies beyond an image, 0..255: one value, or one for each channel.
-    """
-
-    boxes: NDArray[np.int64]
-    size: tuple[int, int] | None = None
-    fill: tuple[float, ...] = (0.0,)
 
 
 class SplitReader:
@@ -187,9 +172,11 @@ class SplitReader:
         data, starts = self._files.gather(shards, starts, lengths)
         images: NDArray[Any] | list[bytes]
         if self.is_raw:
-            images = (
-                self._cut(data, starts, cut, dtype) if cut else self._pixels(data, starts, dtype)
-            )
+            if cut:
+                memory = functools.partial(self._memory, dtype=dtype)
+                images = cut_boxes(data, starts, self._shape, cut, memory)
+            else:
+                images = self._pixels(data, starts, dtype)
         else:
             images = [
                 data[start : start + length].tobytes()
@@ -272,10 +259,11 @@ class SplitReader:
         room = np.maximum(self._files.sizes[shards] - offsets, 0)
         lengths = np.minimum(entries["length"].astype(np.int64) + FRAME_BYTES, room)
         data, starts = self._files.gather(shards, offsets, lengths)
+        names = [self._record.content[part]["key"] for part in ("image", "label")]
         for number, (start, length) in enumerate(
             zip(starts.tolist(), lengths.tolist(), strict=True)
         ):
-            fault = record_fault(data[start : start + length], entries[number])
+            fault = record_fault(data[start : start + length], entries[number], *names)
             if fault:
                 shard = int(shards[number])
                 raise DatasetError(
@@ -322,36 +310,6 @@ class SplitReader:
         """Returns an array, not initialised, whose memory was used before if it can be."""
         num_bytes = int(np.prod(shape)) * dtype.itemsize
         return self._buffers.take(num_bytes).view(dtype).reshape(shape)
-
-    def _cut(
-        self,
-        data: NDArray[np.uint8],
-        starts: NDArray[np.int64],
-        cut: Cut,
-        dtype: "np.dtype[Any]",
-    ) -> "NDArray[Any] | list[bytes]":
-        """Returns the boxes of raw images, as one array where they are of one size."""
-        height, width, channels = self._shape
-        size = height * width * channels
-        images = [data[start : start + size].reshape(self._shape) for start in starts.tolist()]
-        boxes = cut.boxes.tolist()
-        if cut.size is None:
-            return [
-                image[top : top + box_height, left : left + box_width].tobytes()
-                for image, (top, left, box_height, box_width) in zip(images, boxes, strict=True)
-            ]
-        shape = (*cut.size, channels)
-        ground = self._memory((len(starts), *shape), dtype)
-        tops, lefts = cut.boxes[:, 0], cut.boxes[:, 1]
-        if (
-            (tops < 0) | (lefts < 0) | (tops + shape[0] > height) | (lefts + shape[1] > width)
-        ).any():
-            ground[:] = np.rint(cut.fill)
-        for target, image, (top, left, _, _) in zip(ground, images, boxes, strict=True):
-            above, before = max(-top, 0), max(-left, 0)
-            inside = image[top + above : top + shape[0], left + before : left + shape[1]]
-            target[above : above + inside.shape[0], before : before + inside.shape[1]] = inside
-        return ground
 
     def _to_check(self, shards: NDArray[np.int64]) -> list[int]:
         """Returns which of a batch's shards are looked at: all where they are few."""

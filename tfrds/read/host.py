@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from tfrds.read.ahead import ReadAhead
 from tfrds.read.augmentation import Augmentation
+from tfrds.read.cut import Cut
 from tfrds.read.example import INSTRUCTIONS, ExampleStage
-from tfrds.read.fetch import Batch, Cut, SplitReader
+from tfrds.read.fetch import Batch, SplitReader
 from tfrds.read.mixed import MixedReader
 from tfrds.read.order import EpochState, Order
 from tfrds.read.selection import SampleWeights

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfrds.errors import ConfigError
-from tfrds.read.fetch import UINT8, Batch, Cut, SplitReader
+from tfrds.read.cut import Cut
+from tfrds.read.fetch import UINT8, Batch, SplitReader
 
 
 class MixedReader:
