@@ -6,6 +6,7 @@
 | length or checksum of a frame changed | at the record | file, record, key |
 | a shard replaced by another of the same size | at the record | file, record, key |
 | an index of another build | at the record | file, record, key |
+| a label or a place in an index changed | at the record | file, record, key |
 | a shard cut, grown or missing before loading | at load | file, sizes |
 | a shard cut while reading | at the next batch | file, sizes |
 | an index missing, cut, or of other records | at load | file |
@@ -108,7 +109,32 @@ def shift_index(copy):
     return "its header says"
 
 
-DAMAGES = [change_image, change_label, change_checksum, change_length, replace_shard, shift_index]
+def change_label_of_index(copy):
+    index = index_of(copy)
+    label = int(index["label"][ROW])
+    index["label"][ROW] = label ^ 1
+    np.save(copy.directory / f"{copy.name}-train.index.npy", index)
+    return f"its label is {label}, the index says {label ^ 1}"
+
+
+def move_image_of_index(copy):
+    index = index_of(copy)
+    index["image_offset"][ROW] += 1
+    index["content"][ROW] = np.void(bytes(16))  # as one that was not computed
+    np.save(copy.directory / f"{copy.name}-train.index.npy", index)
+    return r"its image lies at \(\d+, \d+\), not where the index tells"
+
+
+DAMAGES = [
+    change_label_of_index,
+    move_image_of_index,
+    change_image,
+    change_label,
+    change_checksum,
+    change_length,
+    replace_shard,
+    shift_index,
+]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

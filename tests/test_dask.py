@@ -1,5 +1,7 @@
 """Builds on a Dask cluster: two worker processes of this machine, which share only the files."""
 
+import contextlib
+import gc
 import logging
 import os
 import pathlib
@@ -56,10 +58,21 @@ def patient_dask():
         yield
 
 
+@contextlib.contextmanager
 def local_cluster(n_workers, threads=1):
-    return distributed.LocalCluster(
+    cluster = distributed.LocalCluster(
         n_workers=n_workers, threads_per_worker=threads, processes=True, dashboard_address=":0"
     )
+    try:
+        yield cluster
+    finally:
+        # While a worker ends, nothing but weak references holds what waits for it in Dask: what the
+        # garbage collector has taken waits for ever, as seen under coverage, where ending is slow.
+        gc.disable()
+        try:
+            cluster.close(timeout=60)
+        finally:
+            gc.enable()
 
 
 @pytest.fixture(scope="module")
@@ -307,6 +320,34 @@ def test_cluster_that_restarts_is_an_error_and_the_next_build_goes_on(client, so
     build(source, tmp_path, encoding="jpeg", num_shards=20, executor=client)
 
 
+def test_scheduler_that_goes_away_is_an_error_and_a_local_build_goes_on(source, tmp_path, caplog):
+    options = {"encoding": "jpeg", "num_shards": 20}
+    said = r"(does not answer any more|was cancelled by Dask) \(.*\)\. Finished shards are kept"
+    with contextlib.ExitStack() as stack:
+        client = stack.enter_context(distributed.Client(stack.enter_context(local_cluster(1))))
+        closing = AfterTheFirst(DaskExecutor(client), stack.close)
+        with pytest.raises(DatasetError, match=said):
+            build(source, tmp_path, executor=closing, **options)
+    caplog.set_level(logging.INFO, "tfrds")
+    build(source, tmp_path, num_workers=1, **options)
+    assert "Going on with a build that has finished" in caplog.text
+
+
+def test_scheduler_that_does_not_answer_is_said(client, monkeypatch):
+    results = DaskExecutor(client).run(worker_functions.square, range(9), str)
+    next(results)
+    monkeypatch.setattr(client, "nthreads", fail_to_connect)
+    with pytest.raises(
+        DatasetError,
+        match=r"^the Dask scheduler does not answer any more \(connection lost\)\. Finished shards",
+    ):
+        list(results)
+
+
+def fail_to_connect():
+    raise OSError("connection lost")
+
+
 class Hiding:
     """Runs shards here, where a folder is not there: as on a worker that does not see it."""
 
@@ -394,6 +435,12 @@ def test_command_line_builds_on_the_cluster(cluster, source, tmp_path, capsys):
     assert captured.err == f"{source}: read as class/.../file.\n"
     assert "train" in captured.out
     assert images.files_below(tmp_path / "dask" / "pets" / "1.0.0") == here
+
+
+def test_command_line_takes_no_number_of_workers_beside_a_cluster(cluster, source, capsys):
+    arguments = ["--num-workers", "2", "--dask", cluster.scheduler_address]
+    assert main(["build", str(source), "--name", "pets", *arguments]) == 2
+    assert "num_workers: is for processes of this machine, got 2" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

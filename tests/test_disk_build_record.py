@@ -7,7 +7,12 @@ import pathlib
 import images
 import pytest
 
-from tfrds.disk.build_record import canonical_json, read_build_record, write_build_record
+from tfrds.disk.build_record import (
+    canonical_json,
+    check_complete,
+    read_build_record,
+    write_build_record,
+)
 from tfrds.errors import DatasetError
 
 CONTENT = {
@@ -286,3 +291,54 @@ def test_folder_in_place_of_the_file_is_refused(tmp_path):
     pathlib.Path(tmp_path, "tfrds.json").mkdir()
     with pytest.raises(DatasetError, match=r"tfrds\.json: cannot be read: .*Is a directory"):
         read_build_record(tmp_path)
+
+
+def complete():
+    """Returns what a new version takes out of a record, as a build writes it."""
+    content = copy.deepcopy(CONTENT)
+    content["image"]["channels"] = 3
+    content["source"] = {"kind": "folder", "digest": "ab"}
+    content["totals"] = {"left_out": {"txt": 2}, "skipped": 1}
+    content["encoders"] = {"pillow": "12.0.0"}
+    for shard in content["splits"]["train"]["shards"]:
+        shard.update(sha256="cd", generation=0)
+    return content
+
+
+def check(content, folder):
+    write_build_record(folder, content)
+    check_complete(read_build_record(folder))
+
+
+def test_complete_record_may_lack_totals_and_encoders(tmp_path):
+    content = complete()
+    check(content, tmp_path)
+    del content["totals"], content["encoders"]
+    check(content, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (("image", "channels"), 1, "holds values that tfrds never writes"),
+        (("source", "kind"), 3, "holds values that tfrds never writes"),
+        (("source",), {}, "incomplete: KeyError"),
+        (("source",), ["x"], "incomplete: TypeError"),
+        (("totals", "skipped"), "1", "holds values that tfrds never writes"),
+        (("totals", "left_out"), {"txt": None}, "holds values that tfrds never writes"),
+        (("totals",), [1], "incomplete: AttributeError"),
+        (("encoders", "pillow"), 12, "holds values that tfrds never writes"),
+        (("splits", "train", "shards", 0, "sha256"), None, "holds values that tfrds never writes"),
+        (("splits", "train", "shards", 0, "generation"), "0", "incomplete: TypeError"),
+        (("splits", "train", "shards", 1, "generation"), -1, "holds values that tfrds never"),
+    ],
+)
+def test_record_that_no_version_can_be_made_of_is_refused(tmp_path, path, value, message):
+    content = complete()
+    *above, last = path
+    place = content
+    for step in above:
+        place = place[step]
+    place[last] = value
+    with pytest.raises(DatasetError, match=rf"tfrds\.json: {message}"):
+        check(content, tmp_path)

@@ -461,6 +461,17 @@ def test_record_without_totals_is_compared_all_the_same(tmp_path, folder):
 # The ways on, and the command line.
 
 
+@pytest.mark.parametrize("file", ["features.json", "dataset_info.json", "tfrds.json"])
+def test_damaged_dataset_can_be_overwritten(tmp_path, folder, file):
+    directory = build(folder, tmp_path)
+    before = images.files_below(directory)
+    (directory / file).write_text("{")
+    with pytest.raises(DatasetError, match=f"{file}: cannot be read"):
+        build(folder, tmp_path)
+    build(folder, tmp_path, overwrite=True)
+    assert images.files_below(directory) == before
+
+
 def test_ways_on(tmp_path, folder):
     before = images.files_below(build(folder, tmp_path))
     images.put(folder / "ant" / "new.png", images.encoded(images.noise(77, 4, 5)))

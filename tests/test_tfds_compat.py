@@ -95,6 +95,49 @@ def test_damaged_features_name_the_file(copy, text, message):
         tfds_compat.read_features(copy.directory)
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"\xff",
+        b'{"version": "1.0.0", "more": 1}',
+        b'{"version": "2.0.0"}',
+        b'{"version": "1.0.0", "splits": 3}',
+        b'{"version": "1.0.0", "splits": [{"name": "train", "shardLengths": [[]]}]}',
+        b" " * (64 * 2**20 + 1),
+    ],
+    ids=lambda data: repr(data[:50]),
+)
+def test_damaged_info_names_the_file(copy, data):
+    (copy.directory / "dataset_info.json").write_bytes(data)
+    with pytest.raises(DatasetError, match=r"dataset_info\.json: cannot be read: .*Copy or build"):
+        copy.load()
+
+
+def test_info_of_other_shards_is_refused(copy):
+    path = copy.directory / "dataset_info.json"
+    content = json.loads(path.read_text())
+    content["splits"][1]["shardLengths"][0] = "16"
+    path.write_text(json.dumps(content))
+    with pytest.raises(
+        DatasetError, match=r"1\.0\.0: dataset_info\.json and tfrds\.json tell of diff"
+    ):
+        copy.load()
+
+
+@pytest.mark.parametrize(
+    ("part", "key", "value"), [("image", "shape", [9, 8, 3]), ("label", "num_classes", 5)]
+)
+def test_features_of_another_dataset_are_refused(copy, part, key, value):
+    path = copy.directory / "tfrds.json"
+    content = json.loads(path.read_text())
+    content[part][key] = value
+    path.write_text(json.dumps(content))
+    with pytest.raises(DatasetError, match=r"features\.json and tfrds\.json tell of different"):
+        copy.load()
+
+
 def test_missing_or_fewer_class_names_are_named(copy):
     path = copy.directory / "label.labels.txt"
     path.write_text("ant\nbee\n")

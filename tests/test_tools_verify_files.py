@@ -388,9 +388,21 @@ def change_key_of_the_image(content):
     return "expected the features ['image', 'label'], found ['label', 'picture']"
 
 
+def add_a_field_to_the_features(content):
+    content["x"] = {}
+    return "the features: expected no field 'x'"
+
+
+def add_a_field_to_the_image(content):
+    content["featuresDict"]["features"]["image"]["x"] = 1
+    return "image: expected no field 'x'"
+
+
 @pytest.mark.parametrize(
     "change",
     [
+        add_a_field_to_the_features,
+        add_a_field_to_the_image,
         change_features_class,
         change_image_class,
         change_shape,
@@ -425,8 +437,29 @@ def change_version(content):
 
 
 def change_supervised_keys(content):
+    there = json.dumps(content["supervisedKeys"])
     content["supervisedKeys"]["tuple"]["items"].reverse()
-    return "supervisedKeys: expected ['image', 'label'], found ['label', 'image']"
+    return f"supervisedKeys: expected {there}, found {json.dumps(content['supervisedKeys'])}"
+
+
+def add_a_field(content):
+    content["more"] = "x"
+    return "the info: expected no field 'more'"
+
+
+def add_a_field_to_a_split(content):
+    content["splits"][1]["more"] = "x"
+    return "split 'train': expected no field 'more'"
+
+
+def change_a_type(content):
+    content["description"] = 3
+    return "description: expected str, found 3"
+
+
+def repeat_a_split(content):
+    content["splits"].append(content["splits"][0])
+    return "expected the splits ['test', 'train'], found ['test', 'test', 'train']"
 
 
 def remove_a_split(content):
@@ -466,6 +499,10 @@ def change_num_bytes(content):
         change_shard_length,
         remove_a_shard,
         change_num_bytes,
+        add_a_field,
+        add_a_field_to_a_split,
+        change_a_type,
+        repeat_a_split,
     ],
 )
 def test_metadata_of_tfds_that_differs(copy, change):

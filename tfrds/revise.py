@@ -167,6 +167,7 @@ def edit(
     base = _open(old)
 
     def write(build: BuildDirectory) -> Content:
+        build.journal.keep_only([], build.files)  # what an interrupted build has left there
         written, class_names = write_edited(
             base,
             build.files,

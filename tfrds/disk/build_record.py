@@ -128,6 +128,28 @@ def read_build_record(directory: pathlib.Path) -> BuildRecord:
     )
 
 
+def check_complete(record: BuildRecord) -> None:
+    """Raises DatasetError unless a record holds all that is taken into another version's."""
+    content = record.content
+    parts = (content.get(part) for part in ("source", "totals", "encoders"))
+    image, source, totals, encoders = content["image"], *(part or {} for part in parts)
+    shards = [shard for split in content["splits"].values() for shard in split["shards"]]
+    try:
+        counts = [count for name, count in totals.items() if name != "left_out"]
+        is_complete = (
+            image["channels"] == image["shape"][2]
+            and all(isinstance(source[name], str) for name in ("kind", "digest"))
+            and all(type(count) is int for count in (*counts, *totals.get("left_out", {}).values()))
+            and all(isinstance(version, str) for version in encoders.values())
+            and all(isinstance(shard["sha256"], str) for shard in shards)
+            and all(0 <= shard["generation"] < 2**31 for shard in shards)
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise _incomplete(record.directory / RECORD_FILE, error) from error
+    if not is_complete:
+        raise _never_written(record.directory / RECORD_FILE)
+
+
 def _check(path: pathlib.Path, content: Any) -> None:
     if not isinstance(content, dict):
         raise DatasetError(f"{path}: expected a JSON object, found {type(content).__name__}.")
@@ -156,13 +178,19 @@ def _check(path: pathlib.Path, content: Any) -> None:
             and all(_is_split(name, split) for name, split in content["splits"].items())
         )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise DatasetError(
-            f"{path}: incomplete: {error!r}. Copy or build the dataset again."
-        ) from error
+        raise _incomplete(path, error) from error
     if not valid:
-        raise DatasetError(
-            f"{path}: holds values that tfrds never writes. Copy or build the dataset again."
-        )
+        raise _never_written(path)
+
+
+def _incomplete(path: pathlib.Path, error: Exception) -> DatasetError:
+    return DatasetError(f"{path}: incomplete: {error!r}. Copy or build the dataset again.")
+
+
+def _never_written(path: pathlib.Path) -> DatasetError:
+    return DatasetError(
+        f"{path}: holds values that tfrds never writes. Copy or build the dataset again."
+    )
 
 
 def _is_key(key: Any) -> bool:

@@ -27,6 +27,8 @@ _SECONDS_TO_CONNECT = 10
 # A shard takes seconds; who waits for longer wants to know why.
 _SECONDS_TO_LOOK = 10.0
 
+_RESUME = "Finished shards are kept: run the same build again to go on."
+
 _log = logging.getLogger("tfrds")
 
 
@@ -111,7 +113,7 @@ class DaskExecutor:
                 except FutureCancelledError as error:
                     raise DatasetError(
                         f"{describe(attempt.task)}: was cancelled by Dask ({error.reason}). "
-                        "Finished shards are kept: run the same build again to go on."
+                        f"{_RESUME}"
                     ) from error
                 else:
                     yield attempt.position, result
@@ -154,8 +156,7 @@ class _Submitted:
 
     def fill(self, waiting: Iterator[_Attempt]) -> bool:
         """Submits what the cluster is ready for; returns whether anything is there."""
-        num_threads = sum(self._client.nthreads().values())
-        room = max(1, _TASKS_A_THREAD * num_threads) - len(self._attempts)
+        room = max(1, _TASKS_A_THREAD * self._num_threads()) - len(self._attempts)
         for attempt in itertools.islice(waiting, max(0, room)):
             self._submit(attempt)
         return bool(self._attempts)
@@ -199,9 +200,17 @@ class _Submitted:
         self._attempts[future] = attempt
         future.add_done_callback(self._ended.put)
 
+    def _num_threads(self) -> int:
+        try:
+            return sum(self._client.nthreads().values())
+        except (OSError, AttributeError) as error:  # a closed client's scheduler is None
+            raise DatasetError(
+                f"the Dask scheduler does not answer any more ({error}). {_RESUME}"
+            ) from error
+
     def _look_for_workers(self) -> None:
         """Says it once when a cluster has no workers: Dask waits for them without a word."""
-        had_workers, self._has_workers = self._has_workers, bool(self._client.nthreads())
+        had_workers, self._has_workers = self._has_workers, self._num_threads() > 0
         if had_workers and not self._has_workers:
             _log.warning("The Dask cluster has no workers: waiting for some.")
 

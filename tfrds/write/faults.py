@@ -43,6 +43,12 @@ class Fault:
     message: str
     error_type: type[TfrdsError] = EncodeError
 
+    def error(self) -> TfrdsError:
+        """Returns it as an exception."""
+        if self.error_type is EncodeError:
+            return EncodeError(self.message, self.reason)
+        return self.error_type(self.message)
+
     @classmethod
     def of(cls, name: str, error: EncodeError | SourceError) -> "Fault":
         """Returns the fault that an error tells of."""
@@ -90,7 +96,7 @@ class Faults:
     def _stop(self, when: str) -> None:
         faults = sorted(self._faults, key=lambda fault: fault.name)
         if len(faults) == 1 and not self.skips:
-            raise faults[0].error_type(faults[0].message)
+            raise faults[0].error()
         listed = "; ".join(
             fault.message.removesuffix(_ADVICE).removesuffix(".") for fault in faults[:_LISTED]
         )
