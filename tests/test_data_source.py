@@ -1,3 +1,4 @@
+import json
 import pickle
 import random
 import shutil
@@ -400,6 +401,31 @@ def test_damaged_index_is_noticed(jpeg, tmp_path):
         source = source_in(moved, ("train", 0, 9))
         with pytest.raises(DatasetError, match=message):
             source[4]
+
+
+def test_size_that_was_not_built_is_noticed(jpeg, tmp_path):
+    moved = tmp_path / "moved"
+    shutil.copytree(jpeg.directory, moved)
+    record = json.loads((moved / "tfrds.json").read_bytes())
+    record["image"]["shape"][0] = 36
+    (moved / "tfrds.json").write_text(json.dumps(record))
+    source = source_in(moved, ("train", 0, 9))
+    with pytest.raises(
+        DatasetError, match=r"expected pixels of \[36, 29, 3\], found \[37, 29, 3\]"
+    ):
+        source[4]
+
+
+def test_key_that_is_not_utf8_is_named(jpeg, tmp_path):
+    moved = tmp_path / "moved"
+    shutil.copytree(jpeg.directory, moved)
+    (path,) = moved.glob("*train*.keys.npy")
+    blob = np.load(path)
+    blob[0] = 0xFF
+    np.save(path, blob)
+    source = source_in(moved, ("train", 0, 9), with_key=True)
+    with pytest.raises(DatasetError, match=r"expected keys in UTF-8, found b'\\xffrain/"):
+        source[0]
 
 
 @pytest.mark.parametrize("engine", ["mmap", "pread"])

@@ -120,9 +120,7 @@ def test_info_of_other_shards_is_refused(copy):
     content = json.loads(path.read_text())
     content["splits"][1]["shardLengths"][0] = "16"
     path.write_text(json.dumps(content))
-    with pytest.raises(
-        DatasetError, match=r"1\.0\.0: dataset_info\.json and tfrds\.json tell of diff"
-    ):
+    with pytest.raises(DatasetError, match=r"dataset_info\.json and tfrds\.json tell of different"):
         copy.load()
 
 

@@ -171,14 +171,17 @@ class Examples:
     ) -> NDArray[np.uint8]:
         channels = self._spec.image_shape[2]
         sides = int(batch.heights[number]), int(batch.widths[number])
-        expected: tuple[int | None, ...] = (*(-(-side // ratio) for side in sides), channels)
-        if self._spec.resize is None and None not in self._spec.output_shape:
-            expected = self._spec.output_shape
+        of_index = (*(-(-side // ratio) for side in sides), channels)
+        # By the record of the build, where all have one size.
+        size = None if self._spec.resize else self._spec.output_shape
         data, is_jpeg = bytes(batch.images[number]), bool(batch.is_jpeg[number])
         try:
             image = decode_encoded(data, channels, is_jpeg, ratio)
-            if image.shape != expected:
-                raise ValueError(f"expected pixels of {list(expected)}, found {list(image.shape)}")
+            for expected in (of_index, of_index if size is None or None in size else size):
+                if image.shape != expected:
+                    raise ValueError(
+                        f"expected pixels of {list(expected)}, found {list(image.shape)}"
+                    )
         except ValueError as error:
             (record,) = self._reader.tfds_ids(rows[number : number + 1])
             raise DatasetError(

@@ -40,17 +40,18 @@ def record_fault(data: NDArray[np.uint8], entry: Any, image_key: str, label_key:
         )
     if frame[-_FOOTER_BYTES:] != frame_footer(record):
         return "its checksum is wrong: bytes were changed"
+    first = int(entry["image_offset"])
+    image = record[first : first + int(entry["image_length"])]
+    content = entry["content"].tobytes()
+    if any(content) and xxhash.xxh3_128_digest(image) != content:
+        return "its image is another one than the index tells of: the shard was replaced"
     try:
         example = parse_example(record, image_key, label_key)
     except ValueError as error:
         return f"its Example cannot be parsed: {error}"
     place = (example.image_offset, example.image_length)
-    if place != (int(entry["image_offset"]), int(entry["image_length"])):
+    if place != (first, int(entry["image_length"])):
         return f"its image lies at {place}, not where the index tells"
     if example.label != int(entry["label"]):
         return f"its label is {example.label:,}, the index says {int(entry['label']):,}"
-    image = record[example.image_offset : example.image_offset + example.image_length]
-    content = entry["content"].tobytes()
-    if any(content) and xxhash.xxh3_128_digest(image) != content:
-        return "its image is another one than the index tells of: the shard was replaced"
     return None

@@ -12,7 +12,7 @@ import numpy as np
 
 from tfrds.disk.build_record import read_build_record
 from tfrds.disk.index import open_labelled_index
-from tfrds.disk.keys import join_keys, read_keys
+from tfrds.disk.keys import join_keys, open_keys
 from tfrds.tools.info import dataset_info
 from tfrds.write.duplicates import find_duplicates
 
@@ -76,7 +76,7 @@ def dataset_duplicates(directory: os.PathLike[str] | str) -> DuplicatesResult:
     }
     keys = join_keys(
         [
-            read_keys(files.keys, files.key_offsets, len(rows[split]))
+            open_keys(files.keys, files.key_offsets, len(rows[split]))
             for split in record.splits
             for files in [record.split_files(split)]
         ]

@@ -224,10 +224,6 @@ def _expected_features(record: BuildRecord) -> dict[str, tuple[str, dict[str, An
 
 def _info_faults(data: bytes, record: BuildRecord) -> Iterator[str]:
     content = json.loads(data)
-    yield from _more(content, _INFO_FIELDS, "the info")
-    for field, kind in _INFO_FIELDS.items():
-        if not isinstance(content.get(field, kind()), kind):
-            yield f"{field}: expected {kind.__name__}, found {content[field]!r}"
     for field in ("name", "version"):
         if content[field] != record.content[field]:
             yield f"{field}: expected {record.content[field]!r}, found {content[field]!r}"
@@ -241,6 +237,10 @@ def _info_faults(data: bytes, record: BuildRecord) -> Iterator[str]:
         yield f"expected the splits {sorted(record.splits)}, found {names}"
     for name in sorted({*splits} & {*record.splits}):
         yield from _split_faults(splits[name], f"split {name!r}", record.shards(name))
+    yield from _more(content, _INFO_FIELDS, "the info")
+    for field, kind in _INFO_FIELDS.items():
+        if not isinstance(content.get(field, kind()), kind):
+            yield f"{field}: expected {kind.__name__}, found {content[field]!r}"
 
 
 def _split_faults(
