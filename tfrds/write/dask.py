@@ -177,8 +177,12 @@ class _Submitted:
                 self._look_for_workers()
 
         def result() -> Any:
+            from distributed.comm import CommClosedError
+
             try:
                 return future.result()
+            except CommClosedError as error:
+                raise _gone(error) from error
             finally:
                 future.release()  # now: an error's traceback may hold the future for long
 
@@ -204,15 +208,17 @@ class _Submitted:
         try:
             return sum(self._client.nthreads().values())
         except (OSError, AttributeError) as error:  # a closed client's scheduler is None
-            raise DatasetError(
-                f"the Dask scheduler does not answer any more ({error}). {_RESUME}"
-            ) from error
+            raise _gone(error) from error
 
     def _look_for_workers(self) -> None:
         """Says it once when a cluster has no workers: Dask waits for them without a word."""
         had_workers, self._has_workers = self._has_workers, self._num_threads() > 0
         if had_workers and not self._has_workers:
             _log.warning("The Dask cluster has no workers: waiting for some.")
+
+
+def _gone(error: Exception) -> DatasetError:
+    return DatasetError(f"the Dask scheduler does not answer any more ({error}). {_RESUME}")
 
 
 @contextlib.contextmanager
