@@ -97,6 +97,13 @@ def test_what_tensorflow_refuses_is_not_stored_as_it_is(name):
     assert caught.value.reason == "cut off or damaged"
 
 
+def test_transparent_colour_behind_the_pixels_is_refused():
+    data = png_of(IHDR, IDAT, (b"tRNS", b"\0\132\0\133\0\134"), IEND)
+    for encoding in ("original", "raw"):
+        with pytest.raises(EncodeError, match="chunk b'tRNS' behind its pixels, where decoders di"):
+            encode_image(data, ImageSpec(encoding=encoding, channels=3))
+
+
 @pytest.mark.parametrize("name", NO_FIRST_FRAME)
 def test_animation_of_which_pillow_would_decode_something_else_is_refused(name):
     data = png_of(*NO_FIRST_FRAME[name])

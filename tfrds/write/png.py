@@ -12,6 +12,7 @@ IEND = bytes.fromhex("00000000 49454e44 ae426082")  # the chunk that ends it
 _START = 8  # behind the mark that every PNG begins with
 _IHDR_BYTES = 13
 _CRITICAL = (b"IHDR", b"PLTE", b"IDAT", b"IEND")
+_ONCE = (b"IHDR", b"PLTE", b"tRNS")
 _CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}  # of each colour type
 
 # Adam7: (first column, first row, columns from one to the next, rows) of each pass.
@@ -47,8 +48,10 @@ def chunk_fault(data: bytes) -> str | None:
         # Lower case says that a decoder may overlook it.
         if not name.isalpha() or (name[:1].isupper() and name not in _CRITICAL):
             return f"it holds the chunk {name!r}, which no decoder knows"
-        if name in (b"IHDR", b"PLTE") and (name in names or not length):
+        if name in _ONCE and (name in names or not length):
             return f"it holds a second or an empty chunk {name!r}"
+        if name == b"tRNS" and b"IDAT" in names:
+            return f"it holds the chunk {name!r} behind its pixels, where decoders disagree"
         if name in (b"acTL", b"fcTL") and _is_wrong_animation(name, start, data, names):
             return "its animation has no first frame of the whole image"
         if name == b"IEND" and data[start - 8 : start + 4] == IEND:
