@@ -50,6 +50,8 @@ def check_kills(tmp_path, step, kind):
     return len(ends)
 
 
+# Four moments of real builds are killed in the quick tests, see test_build_interrupted.py.
+@pytest.mark.slow
 def test_kill_before_some_changes(tmp_path):
     assert check_kills(tmp_path, 5, "plain") >= 12
 
