@@ -17,7 +17,6 @@ import tensorflow_datasets as tfds
 import tfrds
 from tfrds import cli
 from tfrds.errors import ConfigError, DatasetError, EncodeError, SourceError
-from tfrds.write.run import Execution
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 OLD = [f"{name}/{number}.png" for name in ("ant", "bee") for number in range(12)]
@@ -110,11 +109,25 @@ def test_appended_versions_are_read_by_tfds_and_tfrds(pets, more):
 
 
 def test_bytes_of_an_addition_do_not_depend_on_workers_or_a_kill(pets, more, tmp_path):
-    one = tfrds.append("pets", more, execution=Execution(num_workers=1))
+    one = tfrds.append("pets", more, num_workers=1)
     files = images.files_below(one.data_dir)
     subprocess.run(["rm", "-r", str(one.data_dir)], check=True)
-    two = tfrds.append("pets", more, execution=Execution(num_workers=2))
+    two = tfrds.append("pets", more, num_workers=2)
     assert images.files_below(two.data_dir) == files
+
+
+def test_addition_runs_as_a_build_is_told_to(pets, more, tmp_path):
+    with pytest.raises(ConfigError, match=r"^num_workers: .*got 0"):
+        tfrds.append("pets", more, num_workers=0)
+    with pytest.raises(
+        ConfigError, match=r"^executor: expected a dask\.distributed\.Client.*got 3"
+    ):
+        tfrds.append("pets", more, executor=3)
+    images.put(more / "cow" / "cut.png", (more / NEW[0]).read_bytes()[:-15])
+    with pytest.raises(EncodeError, match=r"cow/cut\.png"):
+        tfrds.append("pets", more, quarantine=tmp_path / "bad")
+    copied = (tmp_path / "bad" / "cow" / "cut.png").read_bytes()
+    assert copied == (more / "cow" / "cut.png").read_bytes()
 
 
 def test_killed_addition_goes_on_and_gives_the_same(pets, more):

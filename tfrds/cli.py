@@ -180,14 +180,14 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _append(options: argparse.Namespace) -> int:
-    from tfrds.revise import append
+    from tfrds.revise import append_images
     from tfrds.tools.info import dataset_info
     from tfrds.tools.text import summary_lines
 
     if options.num_workers is not None:
         check_int("num_workers", options.num_workers, 1)
     with _execution(options) as execution:
-        builder = append(
+        builder = append_images(
             options.name,
             options.source,
             data_dir=options.data_dir,

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tfrds.checks import check_version
+from tfrds.checks import check_int, check_version
 from tfrds.disk.build_record import BuildRecord, read_build_record
 from tfrds.disk.commit import BuildDirectory
 from tfrds.disk.keys import Keys, join_keys
@@ -60,8 +60,10 @@ def append(
     on_error: Literal["raise", "skip"] = "raise",
     max_bad: float = 0.01,
     on_duplicate: Literal["keep", "drop", "raise"] = "keep",
+    quarantine: os.PathLike[str] | str | None = None,
+    num_workers: int | None = None,
     num_shards: int | None = None,
-    execution: Execution | None = None,
+    executor: Any = None,
 ) -> ImageDatasetBuilder:
     """Makes a new version of a dataset that holds more images, and returns its builder.
 
@@ -82,13 +84,56 @@ def append(
       max_bad: share of the new images that may be skipped, 0..1.
       on_duplicate: "keep", "drop" or "raise" for new images that hold the same bytes as another
         one; old ones always stay.
+      quarantine: folder to which images are copied that cannot be stored; None: nowhere.
+      num_workers: processes; None: by the processors this process may use.
       num_shards: of the new images, in each split.
-      execution: how the build runs; None: on this machine's processors.
+      executor: runs the shards elsewhere, as in `tfrds.build`.
 
     Raises:
       ConfigError, SourceError, EncodeError: an argument or an input cannot be used.
       DatasetError: there is no such dataset, it is damaged, or the new version exists.
     """
+    if num_workers is not None:
+        check_int("num_workers", num_workers, 1)
+    execution = Execution(
+        num_workers=num_workers,
+        executor=executor,
+        quarantine=pathlib.Path(quarantine).expanduser() if quarantine else None,
+    )
+    return append_images(
+        name,
+        source,
+        data_dir=data_dir,
+        version=version,
+        key_prefix=key_prefix,
+        splits=splits,
+        split_by=split_by,
+        group=group,
+        on_error=on_error,
+        max_bad=max_bad,
+        on_duplicate=on_duplicate,
+        num_shards=num_shards,
+        execution=execution,
+    )
+
+
+def append_images(
+    name: str,
+    source: Any,
+    *,
+    data_dir: os.PathLike[str] | str | None,
+    version: str | None,
+    key_prefix: str,
+    splits: Any,
+    on_error: Literal["raise", "skip"],
+    max_bad: float,
+    on_duplicate: Literal["keep", "drop", "raise"],
+    execution: Execution,
+    split_by: Literal["class", "hash"] | None = None,
+    group: str | Callable[[str], str] | None = None,
+    num_shards: int | None = None,
+) -> ImageDatasetBuilder:
+    """Does what `append` says; the command line calls it with an execution that shows progress."""
     old = open_directory(find_directory(name, data_dir))
     base = _open(old)
     scanned = _Scanned(as_source(source), key_prefix)
@@ -122,7 +167,7 @@ def append(
             build.journal,
             name=base.record.name,
             version=str(new.version),
-            execution=execution or Execution(),
+            execution=execution,
             base=base,
         )
         return Content(plan.options, plan.image.encoding, plan.class_names, written)
