@@ -492,7 +492,7 @@ def test_raw_images_that_do_not_fit_are_refused_before_any_work(tiny_disk):
     with pytest.raises(DatasetError) as caught:
         tfrds.build("pets", tfrds.sources.Arrays(pixels, [0, 1] * 250), data_dir=tiny_disk)
     match = re.fullmatch(
-        rf"{tiny_disk}/pets: the images take about 392,000 bytes more, ([\d,]+) are free\. "
+        rf"{tiny_disk}/pets/1\.0\.0: the images take about 392,000 bytes more, ([\d,]+) are free\. "
         r"Free space, or choose another data_dir\.",
         str(caught.value),
     )

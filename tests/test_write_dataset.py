@@ -13,7 +13,7 @@ import xxhash
 from tfrds.disk.journal import Journal
 from tfrds.errors import DatasetError, EncodeError
 from tfrds.spec import BuildOptions
-from tfrds.write import dataset, run
+from tfrds.write import run
 from tfrds.write.dataset import write_dataset
 from tfrds.write.plan import make_plan
 from tfrds.write.run import Execution
@@ -44,6 +44,7 @@ def write(directory, source, num_workers=1, progress=None, limit=None, **options
         journal,
         name="pets",
         version="1.2.3",
+        target=directory.parent / "pets" / "1.2.3",
         execution=Execution(num_workers=num_workers, progress=progress),
     )
 
@@ -355,7 +356,7 @@ def test_room_is_asked_for_before_the_work(
     tmp_path, monkeypatch, caplog, encoding, free, is_refused
 ):
     usage = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(dataset.shutil, "disk_usage", lambda _: usage._replace(free=free))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=free))
     pixels = np.random.default_rng(0).integers(0, 256, (30, 40, 50), np.uint8)
     source = Arrays(pixels, np.arange(30) % 2)
     needed = 18_000 if encoding == "jpeg" else 60_000

@@ -58,6 +58,7 @@ def prepare(
             build.journal,
             name=builder.name,
             version=str(builder.version),
+            target=pathlib.Path(builder.data_dir),
             execution=execution,
         )
         # Before the rename: who waits for the lock will compare with it. Without working locks the

@@ -167,6 +167,7 @@ def append_images(
             build.journal,
             name=base.record.name,
             version=str(new.version),
+            target=pathlib.Path(new.data_dir),
             execution=execution,
             base=base,
         )

@@ -4,14 +4,11 @@ Gets a `Plan` and a build's directory, fills it; `prepare.py` adds TFDS's own me
 What an earlier build of the same plan has finished is not done again.
 """
 
-import contextlib
 import dataclasses
-import errno
 import logging
 import pathlib
-import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfrds.disk.journal import Journal, ShardEntry
@@ -23,6 +20,7 @@ from tfrds.write.drop import handle_duplicates
 from tfrds.write.faults import Faults
 from tfrds.write.key_hash import ORDER_HASH, SPLIT_HASH
 from tfrds.write.plan import Plan
+from tfrds.write.room import check_room, full_disk_explained
 from tfrds.write.run import IMAGE_KEY, LABEL_KEY, Execution, Slice, plan_slices, run_slices
 from tfrds.write.shards import ShardReport, write_shard
 
@@ -38,6 +36,7 @@ def write_dataset(
     *,
     name: str,
     version: str,
+    target: pathlib.Path,
     execution: Execution,
     base: Base | None = None,
 ) -> WrittenDataset:
@@ -50,6 +49,7 @@ def write_dataset(
       journal: of this build.
       name: of the dataset.
       version: of the dataset.
+      target: where the dataset will stand in the end, for messages.
       execution: how the build runs.
       base: a version to which the plan's images are added; None: there is nothing yet.
 
@@ -66,11 +66,11 @@ def write_dataset(
         _log.info(
             "Going on with a build that has finished %d shards of %d.", num_finished, len(slices)
         )
-    _check_room(plan, directory)
+    check_room(plan, directory, target)
     faults = Faults(plan.options, plan.num_examples)
     done = 0
     encoders: Mapping[str, str] = {}
-    with _full_disk_explained(plan, directory, version):
+    with full_disk_explained(plan, directory, target):
         for position, report in run_slices(write_shard, plan, slices, journal, faults, execution):
             encoders = _same_encoders(encoders, report)
             faults.add(report.faults)
@@ -163,42 +163,6 @@ def _same_encoders(encoders: Mapping[str, str], report: ShardReport) -> Mapping[
             f"{dict(report.encoders)}. Install the same Pillow everywhere."
         )
     return report.encoders
-
-
-def _check_room(plan: Plan, directory: pathlib.Path) -> None:
-    """Asks for the space before hours of work, where the plan knows how much it will be."""
-    needed = _needed_bytes(plan, directory)
-    free = shutil.disk_usage(directory).free
-    if needed <= free:
-        return
-    text = f"the images take about {needed:,} bytes more, {free:,} are free"
-    # Of files of several kinds, and of what is re-encoded, the size is a guess: it must be far off.
-    if plan.image.encoding == "raw" or (plan.image.encoding == "original" and needed > 2 * free):
-        raise DatasetError(
-            f"{directory.parent.parent.parent}: {text}. Free space, or choose another data_dir."
-        )
-    _log.warning("%s: %s.", directory.parent.parent.parent, text)
-
-
-def _needed_bytes(plan: Plan, directory: pathlib.Path) -> int:
-    """Returns about how many bytes the plan's shards will take beyond those that are there."""
-    needed = sum(split.estimated_bytes for split in plan.splits.values())
-    return max(needed - sum(path.stat().st_size for path in directory.iterdir()), 0)
-
-
-@contextlib.contextmanager
-def _full_disk_explained(plan: Plan, directory: pathlib.Path, version: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        free = shutil.disk_usage(directory).free
-        raise DatasetError(
-            f"{directory.parent.parent.parent / version}: the disk is full, {free:,} bytes are "
-            f"free, about {_needed_bytes(plan, directory):,} more are needed. Finished shards are "
-            "kept: free space and run the same build again to go on, or choose another data_dir."
-        ) from error
 
 
 def _entry_of(journal: Journal, part: Slice) -> ShardEntry:
