@@ -37,7 +37,6 @@ from tfrds.errors import TfrdsError
 from tfrds.tools.duplicates import dataset_duplicates
 from tfrds.tools.info import dataset_info
 from tfrds.write.executors import ThisProcess, run_here
-from tfrds.write.run import Execution
 
 SECONDS_FOR_EACH = 60
 
@@ -288,7 +287,7 @@ class Fuzz:
             {"train": base.source / "test"},
             data_dir=copy.root,
             key_prefix="2/",
-            execution=Execution(executor=ThisProcess()),
+            executor=ThisProcess(),
         )
 
     def edit(self, base, copy):
