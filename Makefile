@@ -26,7 +26,7 @@ demo: $(INSTALLED)  ## build, load by name and train on the embedded images, in 
 	$(VENV)/bin/tfrds demo
 
 test: $(INSTALLED_DEV)  ## run the tests, with coverage
-	$(PY) -m pytest --cov --cov-report=term
+	$(PY) -m pytest -n auto --maxprocesses=4 --dist=loadfile --cov --cov-report=term
 
 test-slow: $(INSTALLED_DEV)  ## run the slow tests only
 	$(PY) -m pytest -m slow
