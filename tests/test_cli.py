@@ -13,6 +13,7 @@ import sys
 import termios
 import time
 
+import numpy as np
 import pytest
 from images import encoded, files_below, noise, put, put_images
 
@@ -94,6 +95,8 @@ def test_help_of_every_command_has_an_example(tfrds, command):
         ["--help"],
         ["build", "--help"],
         ["build", "photos", "--name", "pets", "--dry-run"],
+        ["build", "labels.csv", "--name", "pets", "--root", "photos", "--dry-run"],
+        ["build", "digits.npz", "--name", "digits", "--dry-run"],
         ["info", "raw_images"],
         ["verify", "raw_images"],
         ["rm", "raw_images", "--yes"],
@@ -103,6 +106,8 @@ def test_help_of_every_command_has_an_example(tfrds, command):
 def test_starts_without_tensorflow_and_tfds(tmp_path, photos, raw, command):
     # A copy: rm is real.
     subprocess.run(["cp", "-r", raw.root, tmp_path / "data"], check=True)
+    put(tmp_path / "labels.csv", "path,label\ncat/1.png,cat\ndog/1.png,dog\n")
+    np.savez(tmp_path / "digits.npz", x=np.zeros((4, 3, 3), np.uint8), y=[0, 1, 0, 1])
     script = (
         "import sys\nfrom tfrds import cli\n"
         "try: code = cli.main()\n"
@@ -252,6 +257,7 @@ def test_every_build_option_reaches_the_record(tfrds, photos, tmp_path):
         "split_by": "hash",
         "group": ".+",
         "class_names": ["dog", "cat"],
+        "label_kind": None,
         "on_error": "skip",
         "max_bad": 0.25,
         "on_duplicate": "drop",
@@ -259,6 +265,51 @@ def test_every_build_option_reaches_the_record(tfrds, photos, tmp_path):
     }
     assert [len(split["shards"]) for split in record["splits"].values()] == [2, 2]
     assert [split["num_examples"] for split in record["splits"].values()] == [3, 3]
+
+
+def test_other_sources_are_told_by_looking_and_by_format(tfrds, photos):
+    table = put(photos.parent / "labels.txt", "file;kind\ncat/1.png;a|b\ndog/1.png;b\n")
+    command = ("build", table, "--name", "pets", "--dry-run")
+    arguments = ("--image", "file", "--label", "kind", "--separator", "|", "--root", photos)
+    code, out, err = tfrds(*command, *arguments)
+    assert code == 0, err
+    assert f"{table}: taken for a table of images (manifest).\n" in err
+    assert "  examples   2\n" in out
+    code, out, err = tfrds(*command, *arguments, "--format", "manifest")
+    assert code == 0, err
+    assert "taken for" not in err
+    code, _, err = tfrds(*command, "--format", "npz")
+    assert code == 1
+    assert "labels.txt: damaged: the directory at its end is missing" in err
+
+
+def test_several_columns_make_one_label(tfrds, photos):
+    table = put(photos.parent / "a.csv", "path,cat,dog\ncat/1.png,1,0\ndog/1.png,1,1\n")
+    command = ("build", table, "--name", "pets", "--root", photos, "--dry-run")
+    code, out, err = tfrds(*command, "--label", "cat", "--label", "dog")
+    assert code == 0, err
+    assert re.search(r"0 +cat +2\n +1 +dog +1\n", out)
+
+
+def test_a_dataset_of_tfds_is_a_source(raw, data_dir, tmp_path, monkeypatch):
+    monkeypatch.setenv("TFDS_DATA_DIR", str(raw.root))
+    code, out, err = run_process("build", "tfds:raw_images", "--name", "a", "--data-dir", data_dir)
+    assert code == 0, err
+    assert "  examples   63\n" in out
+    monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path / "elsewhere"))
+    code, out, err = run_process("build", "tfds:a:1.0.0", "--name", "b", "--data-dir", data_dir)
+    assert code == 0, err
+    assert "  examples   63\n" in out
+
+
+def test_append_takes_other_sources_too(tfrds, photos):
+    assert tfrds("build", photos, "--name", "pets")[0] == 0
+    table = put(photos.parent / "more.csv", "path,label\ncat/1.png,dog\n")
+    code, out, err = tfrds(
+        *("append", "pets", table, "--root", photos, "--key-prefix", "more/", "--label", "label")
+    )
+    assert code == 0, err
+    assert "  examples   9\n" in out
 
 
 def test_overwrite_replaces_an_existing_version(tfrds, photos, data_dir):
@@ -364,6 +415,22 @@ WRONG_OPTIONS = [
     ("--encoding", "gif", "--encoding: invalid choice: 'gif'"),
     ("--resize", "fit", "--resize: invalid choice: 'fit'"),
     ("--layout", "flat", "--layout: invalid choice: 'flat'"),
+    ("--layout", "webdataset", r"layout: expected one of \['class', 'split'\], got 'webdataset'"),
+    ("--format", "photos", "--format: invalid choice: 'photos'"),
+    (
+        "--label",
+        "a",
+        r"--label: is for archives .* \(archive\), .*, but photos is a folder of imag",
+    ),
+    ("--image", "a", r"--image: is for a table of images \(manifest\), numpy .* Leave it out"),
+    ("--separator", ";", r"--separator: is for a table of images \(manifest\), but photos is"),
+    ("--label-offset", "-1", r"--label-offset: is for TFRecord files \(tfrecords\), but photos"),
+    ("--label-offset", "x", "--label-offset: invalid int value: 'x'"),
+    ("--root", "a", r"--root: is for COCO-style JSON \(coco\), a table .*, but photos is"),
+    (
+        *("--format", "tfds", "--label", "a", "--label", "b"),
+        r"--label: expected one name for a dataset of TFDS \(tfds\), got \['a', 'b'\]",
+    ),
     ("--store-size", "9", "store_size: .* got store_size=9"),
     ("--channels", "2", "channels: .* got 2"),
     ("--jpeg-quality", "0", "jpeg_quality: .* got 0"),

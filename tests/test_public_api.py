@@ -16,8 +16,9 @@ LIGHT_SCRIPT = """
 import sys
 import tfrds
 tfrds.BuildOptions, tfrds.ReadOptions, tfrds.ConfigError
-tfrds.sources.Arrays, tfrds.sources.ImageFolder
-for name in ("tensorflow", "tensorflow_datasets", "keras"):
+for name in tfrds.sources.__all__:
+    getattr(tfrds.sources, name)
+for name in ("tensorflow", "tensorflow_datasets", "keras", "pandas", "pyarrow"):
     if name in sys.modules:
         sys.exit(f"options, errors and sources import {name}")
 """
@@ -43,6 +44,7 @@ def test_all_is_what_design_promises_and_sorted():
         "data_source",
         "edit",
         "features",
+        "from_tfrecords",
         "keras",
         "load",
         "mix",
@@ -50,6 +52,27 @@ def test_all_is_what_design_promises_and_sorted():
         "sources",
         "verify",
     ]
+
+
+def test_all_sources_are_public_and_sorted():
+    assert tfrds.sources.__all__ == [
+        "Archive",
+        "Arrays",
+        "Cifar",
+        "Coco",
+        "Idx",
+        "ImageFolder",
+        "Manifest",
+        "Npz",
+        "TFRecords",
+        "TfdsDataset",
+    ]
+    for name in tfrds.sources.__all__:
+        source = getattr(tfrds.sources, name)
+        assert source.__doc__
+        assert isinstance(source.kind, str)
+        assert isinstance(source.is_in_memory, bool)
+        assert callable(source.with_label_kind)
 
 
 @pytest.mark.parametrize("name", tfrds.__all__)

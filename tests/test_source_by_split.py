@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tfrds.errors import ConfigError, SourceError
-from tfrds.write.sources import Arrays, ImageFolder
+from tfrds.write.sources import Arrays, ImageFolder, Npz
 from tfrds.write.sources.by_split import BySplit, as_source
 
 
@@ -21,9 +21,11 @@ def folders(tmp_path):
     return tmp_path / "a", tmp_path / "b"
 
 
-def test_path_becomes_a_folder_and_sources_stay(folders):
+def test_path_becomes_what_lies_there_and_sources_stay(folders, tmp_path):
     for path in (folders[0], str(folders[0])):
         assert isinstance(as_source(path), ImageFolder)
+    np.savez(tmp_path / "a.npz", images=np.zeros((2, 3, 3), np.uint8), labels=[0, 1])
+    assert isinstance(as_source(tmp_path / "a.npz"), Npz)
     source = arrays([0])
     assert as_source(source) is source
     assert isinstance(as_source({"train": source}), BySplit)

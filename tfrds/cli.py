@@ -22,7 +22,7 @@ from tfrds.tools.messages import shown_messages, shown_text
 
 if TYPE_CHECKING:
     from tfrds.write.run import Execution
-    from tfrds.write.sources.folder import ImageFolder
+    from tfrds.write.sources.base import Source
 
 _MIN_ACCURACY = 0.7
 
@@ -69,7 +69,7 @@ def _show(lines: Iterable[str]) -> None:
 
 
 def _build(options: argparse.Namespace) -> int:
-    from tfrds.write.sources.folder import ImageFolder
+    from tfrds.tools.source_arguments import open_source
 
     check_dataset_name(options.name)
     check_version(options.version)
@@ -77,13 +77,13 @@ def _build(options: argparse.Namespace) -> int:
         if getattr(options, field) is not None:
             check_int(field, getattr(options, field), 1)
     to_build = build_options(options)
-    source = ImageFolder(options.source, layout=options.layout)
+    source = open_source(options)
     run = _plan_only if options.dry_run else _build_and_show
     run(options, source, to_build)
     return 0
 
 
-def _plan_only(options: argparse.Namespace, source: "ImageFolder", to_build: BuildOptions) -> None:
+def _plan_only(options: argparse.Namespace, source: "Source", to_build: BuildOptions) -> None:
     from tfrds.tools.text import plan_lines
     from tfrds.write.plan import make_plan
 
@@ -91,9 +91,7 @@ def _plan_only(options: argparse.Namespace, source: "ImageFolder", to_build: Bui
     _show(plan_lines(plan, options.name, options.version))
 
 
-def _build_and_show(
-    options: argparse.Namespace, source: "ImageFolder", to_build: BuildOptions
-) -> None:
+def _build_and_show(options: argparse.Namespace, source: "Source", to_build: BuildOptions) -> None:
     from tfrds.no_code import build_dataset
     from tfrds.tools.info import dataset_info
     from tfrds.tools.text import built_lines, summary_lines
@@ -114,6 +112,34 @@ def _build_and_show(
     seconds = time.perf_counter() - started
     summary = dataset_info(builder.data_dir)
     _show([*(built_lines(summary, seconds) if is_new else ()), *summary_lines(summary)])
+
+
+def _adopt(options: argparse.Namespace) -> int:
+    from tfrds.adopt import from_tfrecords
+    from tfrds.tools.info import dataset_info
+    from tfrds.tools.progress import ProgressDisplay
+    from tfrds.tools.text import summary_lines
+
+    with ProgressDisplay(sys.stderr, "files") as progress:
+        builder = from_tfrecords(
+            options.files,
+            options.name,
+            data_dir=options.data_dir,
+            version=options.version,
+            image_key=options.image_key,
+            label_key=options.label_key,
+            image_size=options.image_size,
+            channels=options.channels,
+            label_offset=options.label_offset,
+            class_names=options.class_names,
+            label_kind=options.label_kind,
+            splits=options.splits,
+            hashes=options.hashes,
+            overwrite=options.overwrite,
+            progress=progress,
+        )
+    _show(summary_lines(dataset_info(builder.data_dir)))
+    return 0
 
 
 @contextlib.contextmanager
@@ -182,14 +208,16 @@ def _verify(options: argparse.Namespace) -> int:
 def _append(options: argparse.Namespace) -> int:
     from tfrds.revise import append_images
     from tfrds.tools.info import dataset_info
+    from tfrds.tools.source_arguments import open_source
     from tfrds.tools.text import summary_lines
 
     if options.num_workers is not None:
         check_int("num_workers", options.num_workers, 1)
+    source = open_source(options)
     with _execution(options) as execution:
         builder = append_images(
             options.name,
-            options.source,
+            source,
             data_dir=options.data_dir,
             version=options.version,
             key_prefix=options.key_prefix,
@@ -264,6 +292,7 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 _COMMANDS = {
+    "adopt": _adopt,
     "append": _append,
     "build": _build,
     "clean": _clean,

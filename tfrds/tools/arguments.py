@@ -1,21 +1,36 @@
-"""The arguments of the command line: what there is, what it means, and its values out of text.
+"""The arguments of the command line: what there is, and what it means.
 
-Gives a namespace whose `command` says what to do; `cli.py` does it. What `BuildOptions` checks is
-not checked here.
+Gives a namespace whose `command` says what to do; `cli.py` does it. Values come out of text by
+`argument_values.py`; what `BuildOptions` checks is not checked here.
 """
 
 import argparse
-import csv
-import pathlib
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import Any
 
 import tfrds
-from tfrds.spec import CHECKS, ENCODINGS, MAX_PIXELS, ON_DUPLICATE, ON_ERROR, RESIZES, BuildOptions
+from tfrds.spec import (
+    CHECKS,
+    ENCODINGS,
+    LABEL_KINDS,
+    MAX_PIXELS,
+    ON_DUPLICATE,
+    ON_ERROR,
+    RESIZES,
+    BuildOptions,
+)
 from tfrds.split_settings import SPLIT_BY
+from tfrds.tools.argument_values import (
+    parse_colour,
+    parse_file_splits,
+    parse_folder,
+    parse_size,
+    parse_splits,
+    read_lines,
+    read_pairs,
+)
 from tfrds.tools.demo_result import EPOCHS
-
-Value = TypeVar("Value")
+from tfrds.tools.source_arguments import SOURCE_HELP, add_source_arguments
 
 _BUILD_FIELDS = (
     "image_size",
@@ -32,6 +47,7 @@ _BUILD_FIELDS = (
     "split_by",
     "group",
     "class_names",
+    "label_kind",
     "on_error",
     "max_bad",
     "on_duplicate",
@@ -70,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"tfrds {tfrds.__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", dest="command", required=True)
     _add_build(commands)
+    _add_adopt(commands)
     add = _command(commands, "info", "show what a dataset holds", "tfrds info flowers:1.0.0")
     add("name", metavar="NAME[:VERSION]", help="without a version the highest one")
     add("--duplicates", action="store_true", help="list the images that hold the same bytes")
@@ -100,15 +117,16 @@ def _add_build(commands: Any) -> None:
     add = _command(
         commands,
         "build",
-        "build a dataset from a folder of labelled images",
+        "build a dataset from labelled images",
         "tfrds build photos/ --name flowers --image-size 224 --splits train=0.8,test=0.2",
     )
-    add("source", metavar="SOURCE", help="folder of class/.../file or split/class/.../file")
+    add("source", metavar="SOURCE", help=SOURCE_HELP)
+    add_source_arguments(add)
     add("--name", required=True, help="lower case letters, digits and underscores")
     add("--version", default="1.0.0", help="of the dataset (1.0.0)")
     add(
         "--image-size",
-        type=_size,
+        type=parse_size,
         metavar="N|HxW",
         help="of every image in pixels: 64, or 48x64 (height x width); else each keeps its own",
     )
@@ -121,7 +139,7 @@ def _add_build(commands: Any) -> None:
     add("--channels", type=int, metavar="N", help="3 for colour (default), 1 for gray")
     add(
         "--background",
-        type=_colour,
+        type=parse_colour,
         default=(255, 255, 255),
         metavar="R,G,B",
         help="under transparent pixels and around padded images (255,255,255)",
@@ -166,7 +184,7 @@ def _add_build(commands: Any) -> None:
     )
     add(
         "--splits",
-        type=_splits,
+        type=parse_splits,
         metavar="NAME=FRACTION,...|K|NAME=FILE,...",
         help="such as train=0.8,test=0.2; or K folds; or files of keys, one a line; else the "
         "folder's own, or all in train",
@@ -186,14 +204,14 @@ def _add_build(commands: Any) -> None:
     )
     add(
         "--class-names",
-        type=_lines,
+        type=read_lines,
         metavar="FILE",
         help="class names in the order of their numbers, one a line; else sorted",
     )
     add(
-        "--layout",
-        choices=("class", "split"),
-        help="what the folders at the top are named after; else found out",
+        "--label-kind",
+        choices=LABEL_KINDS,
+        help="what a label is; else as the source has it; none: images alone",
     )
     add(
         "--on-error",
@@ -208,7 +226,12 @@ def _add_build(commands: Any) -> None:
         metavar="SHARE",
         help="share of all images that may be skipped (0.01)",
     )
-    add("--quarantine", type=_folder, metavar="DIR", help="copy images there that cannot be stored")
+    add(
+        "--quarantine",
+        type=parse_folder,
+        metavar="DIR",
+        help="copy images there that cannot be stored",
+    )
     add(
         "--on-duplicate",
         choices=ON_DUPLICATE,
@@ -234,6 +257,47 @@ def _add_build(commands: Any) -> None:
     add("--limit", type=int, metavar="N", help="build a random sample of N images of each split")
 
 
+def _add_adopt(commands: Any) -> None:
+    add = _command(
+        commands,
+        "adopt",
+        "use TFRecord files that others wrote where they lie, by links and an index",
+        "tfrds adopt /data/train*.tfrecord --name flowers --class-names names.txt",
+    )
+    add("files", nargs="+", metavar="FILE", help="of tf.train.Examples, or patterns of them")
+    add("--name", required=True, help="lower case letters, digits and underscores")
+    add("--version", default="1.0.0", help="of the dataset (1.0.0)")
+    add("--image-key", metavar="KEY", help="feature of uint8 pixels, JPEG or PNG; else found")
+    add("--label-key", metavar="KEY", help="feature of a class, by number or name; else found")
+    add(
+        "--image-size",
+        type=parse_size,
+        metavar="N|HxW",
+        help="that raw pixels have, or that JPEG and PNG are resized to while reading",
+    )
+    add("--channels", type=int, metavar="N", help="of raw pixels; else found")
+    add("--label-offset", type=int, metavar="N", help="added to labels: -1 where they start at 1")
+    add(
+        "--class-names",
+        type=read_lines,
+        metavar="FILE",
+        help="class names in the order of their numbers, one a line",
+    )
+    add("--label-kind", choices=("single", "binary", "none"), help="what a label is; else found")
+    add(
+        "--splits",
+        type=parse_file_splits,
+        metavar="NAME=PATTERN,...|NAME=FRACTION,...|K",
+        help="patterns of file names; or as for build: then only tfrds reads it; else all in train",
+    )
+    add("--hashes", action="store_true", help="read the files and note their sha256, for verify")
+    add(
+        "--overwrite",
+        action="store_true",
+        help="replace this version, once the new one is complete",
+    )
+
+
 def _add_verify(commands: Any) -> None:
     add = _command(
         commands,
@@ -255,13 +319,24 @@ def _add_revisions(commands: Any) -> None:
         "tfrds append flowers photos-2024/ --key-prefix 2024/",
     )
     add("name", metavar="NAME[:VERSION]", help="without a version the highest one")
-    add("source", metavar="SOURCE", help="folder of class/.../file or split/class/.../file")
+    add("source", metavar="SOURCE", help=SOURCE_HELP)
+    add_source_arguments(add)
     add("--version", help="of the new one; else the next minor version")
     add("--key-prefix", default="", metavar="TEXT", help="before the keys of the new images")
-    add("--splits", type=_splits, metavar="NAME=FRACTION,...", help="else as the dataset was split")
+    add(
+        "--splits",
+        type=parse_splits,
+        metavar="NAME=FRACTION,...",
+        help="else as the dataset was split",
+    )
     add("--on-error", choices=ON_ERROR, default="raise", help="as for build (raise)")
     add("--max-bad", type=float, default=0.01, metavar="SHARE", help="as for build (0.01)")
-    add("--quarantine", type=_folder, metavar="DIR", help="copy images there that cannot be stored")
+    add(
+        "--quarantine",
+        type=parse_folder,
+        metavar="DIR",
+        help="copy images there that cannot be stored",
+    )
     add(
         "--on-duplicate",
         choices=ON_DUPLICATE,
@@ -277,8 +352,8 @@ def _add_revisions(commands: Any) -> None:
         "tfrds edit flowers --remove bad.txt --relabel labels.csv",
     )
     add("name", metavar="NAME[:VERSION]", help="without a version the highest one")
-    add("--remove", type=_lines, default=[], metavar="FILE", help="keys that go, one a line")
-    add("--relabel", type=_pairs, default={}, metavar="FILE", help="CSV lines of key,class")
+    add("--remove", type=read_lines, default=[], metavar="FILE", help="keys that go, one a line")
+    add("--relabel", type=read_pairs, default={}, metavar="FILE", help="CSV lines of key,class")
     add("--version", help="of the new one; else the next minor version")
 
 
@@ -293,74 +368,3 @@ def _command(commands: Any, name: str, summary: str, example: str) -> Callable[.
     )
     parser.add_argument("--data-dir", metavar="DIR", help="root of all datasets; else TFDS's own")
     return parser.add_argument
-
-
-def _pairs(path: str) -> dict[str, str]:
-    pairs: dict[str, str] = {}
-    for number, row in enumerate(csv.reader(_lines(path)), start=1):
-        if len(row) != 2 or row[0] in pairs:
-            expected = "key,class with each key once"
-            raise argparse.ArgumentTypeError(f"{path!r} line {number}: expected {expected}: {row}")
-        pairs[row[0]] = row[1]
-    return pairs
-
-
-def _folder(text: str) -> pathlib.Path:
-    return pathlib.Path(text).expanduser()
-
-
-def _size(text: str) -> int | tuple[int, ...]:
-    """Returns one side, or (height, width)."""
-    sides = text.lower().split("x")
-    numbers = tuple(_number(int, side, text, "64 or 48x64 (height x width)") for side in sides)
-    return numbers[0] if len(numbers) == 1 else numbers
-
-
-def _colour(text: str) -> tuple[int, ...]:
-    values = text.split(",")
-    return tuple(_number(int, value, text, "R,G,B such as 255,255,255") for value in values)
-
-
-def _splits(text: str) -> int | dict[str, float | list[str]]:
-    """Returns a number of folds, or fractions or keys by name; what is no number is a file."""
-    expected = "train=0.8,test=0.2, or a number of folds, or train=FILE,test=FILE"
-    if "=" not in text:
-        return _number(int, text, text, expected)
-    splits: dict[str, float | list[str]] = {}
-    for part in text.split(","):
-        name, equals, value = part.strip().partition("=")
-        if not equals or not value or name in splits:
-            _refuse(text, expected)
-        try:
-            splits[name] = float(value)
-        except ValueError:
-            splits[name] = _keys(value)
-    return splits
-
-
-def _lines(path: str) -> list[str]:
-    return _text(path).splitlines()
-
-
-def _keys(path: str) -> list[str]:
-    # Other line breaks of Unicode may be part of a file's name.
-    return [line for line in _text(path).split("\n") if line]
-
-
-def _text(path: str) -> str:
-    try:
-        # Editors of some systems begin a text with a mark that is not part of the first name.
-        return pathlib.Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise argparse.ArgumentTypeError(f"{path!r} cannot be read: {error}") from error
-
-
-def _number(convert: Callable[[str], Value], part: str, text: str, expected: str) -> Value:
-    try:
-        return convert(part)
-    except ValueError:
-        _refuse(text, expected)
-
-
-def _refuse(text: str, expected: str) -> NoReturn:
-    raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}")

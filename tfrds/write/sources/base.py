@@ -9,17 +9,34 @@ makes the small picklable object that a worker process turns into images, one by
 import dataclasses
 import unicodedata
 from collections import Counter
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tfrds.disk.columns import Column
 from tfrds.disk.keys import Keys
 from tfrds.errors import SourceError
 
 # An encoded image (the bytes of a file) or its pixels, uint8 [height, width] or [height, width,
 # channels].
 Image: TypeAlias = "bytes | NDArray[np.uint8]"
+
+# What a label is: one class, one of two, any number of classes, numbers, or nothing.
+SourceLabelKind: TypeAlias = Literal["single", "binary", "multi", "value", "none"]
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelLists:
+    """The classes of examples that may have any number of them.
+
+    Attributes:
+      numbers: int32 [m], positions in the class names, those of each example rising and each once.
+      offsets: uint64 [n + 1], where each example's start, and the end.
+    """
+
+    numbers: NDArray[np.int32]
+    offsets: NDArray[np.uint64]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -28,8 +45,10 @@ class References:
 
     Attributes:
       keys: unique names, as docs/FORMAT.md says.
-      labels: int32 [n], positions in `class_names`.
-      class_names: the source's own, in its own order, NFC.
+      label_kind: what `labels` are.
+      labels: of "single" and "binary" int32 [n], positions in `class_names`; of "multi" lists of
+        them; of "value" float32 [n] or [n, k]; of "none" None.
+      class_names: the source's own, in its own order, NFC; of "value" and "none" none.
       has_numbered_classes: labels are numbers whose order must stay; class names are then "0", "1",
         ...
       splits: int32 [n], positions in `split_names`; None where the source has no splits.
@@ -37,6 +56,10 @@ class References:
       groups: int32 [n], positions in `group_names`, of what must stay together in one split; None
         where the source knows no groups.
       group_names: names of the source's groups in UTF-8, each once.
+      weights: float32 [n], finite and at least 0, of the examples in the loss; None where the
+        source has none.
+      columns: more values beside each image, each column [n], by `Column.of`; they become features
+        of their names.
       sizes: int64 [n], bytes of each image as the source holds it.
       stamps: uint64 [n], of each image: another one where the image may have changed since. Never
         stored in a dataset: it may depend on the machine.
@@ -47,13 +70,16 @@ class References:
     """
 
     keys: Keys
-    labels: NDArray[np.int32]
-    class_names: tuple[str, ...]
+    label_kind: SourceLabelKind = "single"
+    labels: "NDArray[np.int32] | LabelLists | NDArray[np.float32] | None"
+    class_names: tuple[str, ...] = ()
     has_numbered_classes: bool = False
     splits: NDArray[np.int32] | None = None
     split_names: tuple[str, ...] = ()
     groups: NDArray[np.int32] | None = None
     group_names: Keys = dataclasses.field(default_factory=lambda: Keys.from_iterable(()))
+    weights: NDArray[np.float32] | None = None
+    columns: tuple[Column, ...] = ()
     sizes: NDArray[np.int64]
     stamps: NDArray[np.uint64]
     shape: tuple[int | None, int | None, int] | None = None
@@ -87,6 +113,17 @@ class Source(Protocol):
 
     def inputs(self, rows: NDArray[np.int64]) -> Inputs:
         """Returns the images at `rows` of what `scan` gave, in that order."""
+
+
+def with_label_kind(source: Source, kind: str | None) -> Source:
+    """Returns the source that gives labels of this kind, where it can give several.
+
+    Args:
+      source: of labelled images.
+      kind: one of `tfrds.spec.LABEL_KINDS`; None: the source decides.
+    """
+    change = getattr(source, "with_label_kind", None)
+    return change(kind) if kind is not None and change else source
 
 
 def clean_class_name(name: Any, where: str) -> str:
