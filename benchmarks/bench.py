@@ -38,6 +38,7 @@ GROUPS = (
     "building",
     "million",
     "verifying",
+    "adopting",
 )
 
 

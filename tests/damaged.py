@@ -134,9 +134,13 @@ class Copy:
             for split, part in content["splits"].items():
                 for name in ("index", "keys", "key_offsets"):
                     part[f"{name}_sha256"] = sha256(self.path(f"{split}.{name}.npy"))
+                for name in part["columns_sha256"]:
+                    part["columns_sha256"][name] = sha256(self.directory / name)
                 for number, shard in enumerate(part["shards"]):
                     path = self.shard(number, split)
                     shard["bytes"], shard["sha256"] = path.stat().st_size, sha256(path)
+                    if "mtime_ns" in shard:
+                        shard["mtime_ns"] = path.stat().st_mtime_ns
 
         self.change_record(fix)
 

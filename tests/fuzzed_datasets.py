@@ -1,22 +1,27 @@
 """Damages one file of a dataset, or of an unfinished build, and does with it whatever there is.
 
-`python fuzzed_datasets.py <first seed> <last seed> <folder>` prints one JSON object: `problems`,
-each with its seed and what was damaged how; how often what was found; by how many megabytes the
-process grew. What it is at stands in `<folder>/at`, should it die; what takes too long kills it.
+`python fuzzed_datasets.py <first seed> <last seed> <folder> [<kind> ...]` prints one JSON object:
+`problems`, each with its seed and what was damaged how; how often what was found; by how many
+megabytes the process grew. The kinds of datasets are in `fuzz_bases.py`. What it is at stands in
+`<folder>/at`, should it die; what takes too long kills it.
 
 What must hold, whatever is damaged:
 
 - only errors of tfrds, or while iterating those of TensorFlow with the same text;
-- `tfrds verify` tells of damaged shards, indexes, keys and class names;
+- `tfrds verify` tells of damaged shards, indexes, keys, columns and class names;
 - with `verify_records=True` nothing but the right examples is read, or an error comes;
 - where `tfrds verify` finds nothing, all examples are read and right, keys as well;
 - a build that goes on from a damaged journal ends with the same bytes as any other.
+
+Of adopted datasets the files of others are damaged, too, and keep their time of change where they
+keep their size.
 """
 
 import contextlib
 import faulthandler
 import io
 import json
+import os
 import pathlib
 import random
 import shutil
@@ -26,17 +31,16 @@ from collections import Counter
 
 import numpy as np
 import tensorflow as tf
-from damaged import Copy
-from datasets import CLASS_NAMES, Built, photo
+import tensorflow_datasets as tfds
+from fuzz_bases import KINDS, copy_at, make_base
 from fuzzed_images import megabytes
-from images import encoded, files_below, put
+from images import files_below
 from mutations import mutate_bytes, mutate_json, mutate_npy, mutate_shard
 
 import tfrds
 from tfrds.errors import TfrdsError
 from tfrds.tools.duplicates import dataset_duplicates
 from tfrds.tools.info import dataset_info
-from tfrds.write.executors import ThisProcess, run_here
 
 SECONDS_FOR_EACH = 60
 
@@ -46,79 +50,11 @@ READS = (
     ("load", {"verify_records": True}),
     ("data_source", {}),
     ("data_source", {"verify_records": True}),
+    ("stream", {}),
+    ("tfds", {}),
 )
-
-NUM_TRAIN, NUM_TEST, NUM_SHARDS = 14, 5, 3
-KINDS = ("raw", "jpeg", "png")
-
-
-class Stopped(Exception):
-    """Ends a build, as a signal does."""
-
-
-class StopsSoon:
-    """Runs two shards."""
-
-    def run(self, function, tasks, describe):
-        for done, result in enumerate(run_here(function, tasks)):
-            if done == 2:
-                raise Stopped
-            yield result
-
-
-def make_source(folder, kind):
-    """Writes images of one size, and one that is cut off; returns the folder."""
-    for split, count in (("train", NUM_TRAIN), ("test", NUM_TEST)):
-        for number in range(count):
-            image = photo(100 * count + number, 11, 9)
-            data = encoded(image, "JPEG" if kind == "jpeg" else "PNG")
-            name = CLASS_NAMES[number % len(CLASS_NAMES)]
-            put(folder / split / name / f"{number:02d}", data)
-    put(folder / "train" / "ant" / "cut", data[:-15])
-    return folder
-
-
-class Base:
-    """A dataset, the same build unfinished, and what it holds.
-
-    Args:
-      folder: for all of it.
-      kind: of `KINDS`.
-    """
-
-    def __init__(self, folder, kind):
-        self.name = f"{kind}_images"
-        self.source = make_source(folder / "source", kind)
-        self.encoding = "raw" if kind == "raw" else "original"
-        self.root, self.unfinished = folder / "data", folder / "unfinished"
-        self.build(self.root)
-        with contextlib.suppress(Stopped):
-            self.build(self.unfinished, StopsSoon())
-        built = Built(self.name, self.root, {"test/00": np.empty((11, 9, 3), np.uint8)}, {})
-        stored = {split: list(built.stored(split).values()) for split in ("train", "test")}
-        copy = Copy.__new__(Copy)
-        copy.name, copy.directory = self.name, built.directory
-        self.examples = {
-            split: [
-                (key.decode(), pixels, label)
-                for key, (pixels, label) in zip(copy.keys(split), stored[split], strict=True)
-            ]
-            for split in stored
-        }
-        self.files = files_below(built.directory)
-
-    def build(self, data_dir, executor=None, **options):
-        return tfrds.build(
-            self.name,
-            self.source,
-            data_dir=data_dir,
-            encoding=self.encoding,
-            num_shards=NUM_SHARDS,
-            on_error="skip",
-            max_bad=0.5,
-            executor=executor or ThisProcess(),
-            **options,
-        )
+# By TensorFlow's reader, whose errors are its own.
+FOREIGN_READS = ("stream", "tfds")
 
 
 def mutate_npz(random, data):
@@ -163,7 +99,11 @@ def damage(random, path):
             after, what = mutate(random, before)
     except Exception:  # what is written cannot be a file of its kind at all
         after, what = before[: len(before) // 2], "half of it"
+    status = path.stat()
     path.write_bytes(after)
+    if path.is_symlink() and len(after) == len(before):
+        # So that of a file of others only its content is another one.
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     return what if after != before else None
 
 
@@ -172,13 +112,14 @@ class Fuzz:
 
     Args:
       folder: for files.
+      kinds: of `fuzz_bases.KINDS`.
     """
 
-    def __init__(self, folder):
-        self.folder = folder
+    def __init__(self, folder, kinds):
+        self.folder, self.kinds = folder, kinds
         self.problems = []
         self.outcomes = Counter()
-        self.bases = {kind: Base(folder / kind, kind) for kind in KINDS}
+        self.bases = {}
         self.seed, self.what = -1, "nothing"
 
     def problem(self, text):
@@ -188,9 +129,12 @@ class Fuzz:
         """Damages something and looks what comes of it."""
         chance = random.Random(seed)
         self.seed, self.what = seed, ""
-        base = self.bases[chance.choice(KINDS)]
+        kind = chance.choice(self.kinds)
+        if kind not in self.bases:
+            self.bases[kind] = make_base(self.folder, kind)
+        base = self.bases[kind]
         faulthandler.dump_traceback_later(SECONDS_FOR_EACH, exit=True)
-        is_unfinished = chance.random() < 0.15
+        is_unfinished = chance.random() < 0.15 and base.unfinished
         (self.unfinished if is_unfinished else self.finished)(chance, base)
         faulthandler.cancel_dump_traceback_later()
 
@@ -209,25 +153,29 @@ class Fuzz:
         shutil.rmtree(root)
 
     def finished(self, chance, base):
-        copy = Copy.__new__(Copy)
-        copy.name, copy.root = base.name, self.folder / "copy"
-        copy.directory = copy.root / base.name / "1.0.0"
-        shutil.copytree(base.root, copy.root)
+        copy = copy_at(self.folder / "copy", base.name)
+        shutil.copytree(base.root, copy.root, symlinks=True)
         path = chance.choice(sorted(path for path in copy.root.rglob("*") if path.stat().st_size))
         while path.is_dir():
             path = chance.choice(sorted(path.iterdir()))
-        what = damage(chance, path)
-        self.note(base, path, what)
-        if what:
-            is_hashed = path.suffix in (".npy", ".txt") or ".tfrecord-" in path.name
-            if is_hashed and path.exists() and chance.random() < 0.3:
-                # So that more than a hash tells of it.
-                with contextlib.suppress(Exception):
-                    copy.fix_hashes()
-                    self.note(base, path, f"{what}, with its hash")
-                    is_hashed = False
-            self.use(base, copy, path, is_hashed)
+        with restored(path.resolve()) if path.is_symlink() else contextlib.nullcontext():
+            what = damage(chance, path)
+            self.note(base, path, what)
+            if what:
+                self.use(base, copy, path, self.fix(chance, copy, path))
         shutil.rmtree(copy.root)
+
+    def fix(self, chance, copy, path):
+        """Returns whether a hash tells of the damage; now and then it is made right."""
+        is_hashed = path.suffix in (".npy", ".txt") or ".tfrecord-" in path.name
+        if is_hashed and path.exists() and chance.random() < 0.3:
+            # So that more than a hash tells of it.
+            with contextlib.suppress(Exception):
+                copy.fix_hashes()
+                self.what += ", with its hash"
+                (self.folder / "at").write_text(f"seed {self.seed}: {self.what}")
+                return False
+        return is_hashed
 
     def use(self, base, copy, path, is_hashed):
         """Does with a damaged copy whatever there is."""
@@ -235,25 +183,41 @@ class Fuzz:
         is_ok = result is not None and result.ok
         if is_hashed and is_ok:
             self.problem("verify finds nothing")
-        is_checked_only_when_asked = ".tfrecord-" in path.name or ".index.npy" in path.name
         for reads, options in READS:
+            if reads in FOREIGN_READS and reads not in base.readers:
+                continue
             name = f"{reads} {options}"
             read = self.attempt(name, lambda r=reads, o=options: getattr(self, r)(base, copy, **o))
             if read is None and is_ok:
                 self.problem(f"verify finds nothing, and {name} fails: {self.error}")
-            if read and (is_ok or "verify_records" in options or not is_checked_only_when_asked):
+            if read and (is_ok or self.is_noticed(base, path, reads, options)):
                 self.compare(name, base, read, is_ok or ".key" not in path.name)
         for name, function in (
             ("info", lambda: dataset_info(copy.directory)),
             ("duplicates", lambda: dataset_duplicates(copy.directory)),
             ("build again", lambda: base.build(copy.root)),
             ("compare", lambda: base.build(copy.root, fingerprint="content")),
-            ("append", lambda: self.append(base, copy)),
+            ("append", lambda: base.append(copy.root)),
             ("edit", lambda: self.edit(base, copy)),
         ):
             self.attempt(name, function)
-        if path.exists():  # with less files it is no dataset, and is not replaced
+        # With less files it is no dataset, and is not replaced; damaged files of others stay so.
+        if path.exists() and not path.is_symlink():
             self.overwrite(base, copy)
+
+    def is_noticed(self, base, path, reads, options):
+        """Whether a read that gives anything must give what is right."""
+        if reads in FOREIGN_READS:
+            return False
+        if "verify_records" in options:
+            # Of records of others no hash of the image is known: one may lie in another's place.
+            is_moved = "arrange" in self.what or (
+                ".index." in path.name and "its hash" in self.what
+            )
+            return not (base.is_adopted and is_moved)
+        is_column = any(f".{name}" in path.name for name in ("label", "column"))
+        is_lookup = ".index.npy" in path.name or (is_column and path.suffix == ".npy")
+        return not (".tfrecord-" in path.name or is_lookup)
 
     def overwrite(self, base, copy):
         if not self.attempt("overwrite", lambda: base.build(copy.root, overwrite=True)):
@@ -270,25 +234,28 @@ class Fuzz:
         )
         if "batch_size" in options:
             dataset = dataset.unbatch()
-        return [
-            (example["key"].decode(errors="replace"), example["image"], example["label"])
-            for example in dataset.as_numpy_iterator()
-        ]
+        return list(dataset.as_numpy_iterator())
 
     def data_source(self, base, copy, **options):
-        source = tfrds.data_source(
-            base.name, split="train", data_dir=copy.root, with_key=True, dtype="uint8", **options
+        return list(
+            tfrds.data_source(
+                base.name,
+                split="train",
+                data_dir=copy.root,
+                with_key=True,
+                dtype="uint8",
+                **options,
+            )
         )
-        return [(example["key"], example["image"], example["label"]) for example in source]
 
-    def append(self, base, copy):
-        return tfrds.append(
-            f"{base.name}:1.0.0",
-            {"train": base.source / "test"},
-            data_dir=copy.root,
-            key_prefix="2/",
-            executor=ThisProcess(),
-        )
+    def stream(self, base, copy):
+        dataset = tfrds.load(base.name, split="train", data_dir=copy.root, engine="stream")
+        return list(dataset.as_numpy_iterator())
+
+    def tfds(self, base, copy):
+        builder = tfds.builder_from_directory(str(copy.directory))
+        read_config = tfds.ReadConfig(interleave_cycle_length=1, try_autocache=False)
+        return list(builder.as_dataset("train", read_config=read_config).as_numpy_iterator())
 
     def edit(self, base, copy):
         key = base.examples["train"][0][0]
@@ -297,6 +264,7 @@ class Fuzz:
     def attempt(self, name, function):
         """Returns what a function does, None after an error."""
         self.error = ""
+        is_foreign = name.split()[0] in FOREIGN_READS
         try:
             result = function()
         except TfrdsError as error:
@@ -305,11 +273,13 @@ class Fuzz:
             self.error = str(error)
             # Damage that nobody was asked to look for is found by TensorFlow's decoder.
             is_decoders = "DecodeJpeg" in self.error and "verify" not in name
-            if not ("opy or build" in self.error or "copy it again" in self.error or is_decoders):
+            is_told = "opy or build" in self.error or "copy it again" in self.error
+            if not (is_told or is_decoders or is_foreign):
                 self.problem(f"{name}: {error!r} {error}")
         except Exception as error:
             self.error = str(error)
-            self.problem(f"{name}: {error!r}: {traceback.format_exc(limit=-4)}")
+            if name.split()[0] != "tfds":  # what TFDS itself raises is its own affair
+                self.problem(f"{name}: {error!r}: {traceback.format_exc(limit=-4)}")
         else:
             self.outcomes[f"{name}: fine"] += 1
             return result
@@ -321,18 +291,39 @@ class Fuzz:
         if len(read) != len(meant):
             self.problem(f"{name}: expected {len(meant)} examples, found {len(read)}")
             return
-        for number, (found, expected) in enumerate(zip(read, meant, strict=True)):
-            if not np.array_equal(found[1], expected[1]):
-                self.problem(f"{name}: other pixels of example {number}")
-            if found[2].shape != (len(CLASS_NAMES),) or np.argmax(found[2]) != expected[2]:
-                self.problem(f"{name}: another label of example {number}: {found[2]}")
-            if has_keys and found[0] != expected[0]:
-                self.problem(f"{name}: another key of example {number}: {found[0]!r}")
+        for number, (found, (key, features)) in enumerate(zip(read, meant, strict=True)):
+            found = {feature: as_text(value) for feature, value in found.items()}
+            if found.pop("key", key) != key and has_keys:
+                self.problem(f"{name}: another key of example {number}")
+            if sorted(found) != sorted(features):
+                self.problem(f"{name}: other features of example {number}: {sorted(found)}")
+                return
+            for feature, value in features.items():
+                if not np.array_equal(found[feature], value):
+                    self.problem(
+                        f"{name}: another {feature} of example {number}: {found[feature]!r}"
+                    )
 
 
-def main(first, last, folder):
+def as_text(value):
+    """Returns a value as examples are meant to have it: text, not bytes."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
+
+
+@contextlib.contextmanager
+def restored(path):
+    """Gives a damaged file its time of change back, and all of it at the end of the block."""
+    data, status = path.read_bytes(), path.stat()
+    try:
+        yield
+    finally:
+        path.write_bytes(data)
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def main(first, last, folder, *kinds):
     """Prints what was found."""
-    fuzz = Fuzz(pathlib.Path(folder))
+    fuzz = Fuzz(pathlib.Path(folder), kinds or tuple(KINDS))
     before = None
     for seed in range(int(first), int(last)):
         fuzz.run(seed)

@@ -345,6 +345,7 @@ _NPY_HEADERS = (
     *((None, b"(0,)"), (None, b"(1,)"), (None, b"(-1,)"), (None, b"(10000000000000,)")),
     *((None, b"()"), (None, b"(2, 3)"), (None, b"(" * 2000), (None, b"(1e3,)")),
     *((b"'<u8'", b"'<u4'"), (b"'<u8'", b"'|O'"), (b"'|u1'", b"'|O'"), (b"'|u1'", b"'|S0'")),
+    *((b"'<f4'", b"'<f8'"), (b"'<f4'", b"'<i4'"), (b"'|b1'", b"'|u1'"), (b"'|b1'", b"'|O'")),
     *((b"'offset'", b"'length'"), (b"'<i4'", b"'<f4'"), (b"'|V16'", b"'|O'")),
     *((b"'descr'", b"'x'"), (b"False", b"True"), (b"{'", b"exit() or {'"), (b"}", b"}}")),
 )
@@ -358,12 +359,17 @@ def mutate_npy(random, data):
         old, new = random.choice(_NPY_HEADERS)
         header = data[10:start].replace(old or b"(%d,)" % len(array), new)
         return data[:8] + struct.pack("<H", len(header)) + header + data[start:], f"header {new!r}"
-    row = random.randrange(len(array))
+    row = random.randrange(array.size if array.ndim > 1 else len(array))
     field = random.choice(array.dtype.names) if array.dtype.names else ""
-    column = array[field] if field else array
+    column = array[field] if field else array.reshape(-1)
     if column.dtype.kind == "V":
         size = column.dtype.itemsize
         column[row] = np.void(random.choice((bytes(size), random.randbytes(size))))
+    elif column.dtype.kind == "b":
+        column.view(np.uint8)[row] = random.choice((0, 1, 2, 255))
+    elif column.dtype.kind == "f":
+        near = float(column[row])
+        column[row] = random.choice((near + 1, -near, -0.0, np.nan, np.inf, 3e38, column[0]))
     else:
         column[row] = _other_number(random, column, row)
     file = io.BytesIO()

@@ -23,7 +23,8 @@ CONTENT = {
     "version": "1.0.0",
     "decode": 1,
     "image": {"key": "image", "encoding": "raw", "shape": [4, 5, 3]},
-    "label": {"key": "label", "num_classes": 2},
+    "label": {"key": "label", "kind": "single", "num_classes": 2},
+    "columns": [],
     "options": {"image_size": None, "resize": "stretch", "background": [255, 255, 255]},
     "splits": {
         "train": {

@@ -187,8 +187,8 @@ def test_parts_make_the_same_file_as_one_array(tmp_path):
 def test_labels_that_are_no_class_numbers_are_refused(tmp_path, label, found):
     rows = np.zeros(4, ROW)
     write_array(tmp_path / "a.npy", rows)
-    assert len(open_labelled_index(tmp_path / "a.npy", [1, 3], 3)) == 4
+    assert len(open_labelled_index(tmp_path / "a.npy", [1, 3], range(3))) == 4
     rows["label"][2] = label
     write_array(tmp_path / "a.npy", rows)
     with pytest.raises(DatasetError, match=f"class numbers from 0 to 2, found {found}"):
-        open_labelled_index(tmp_path / "a.npy", [1, 3], 3)
+        open_labelled_index(tmp_path / "a.npy", [1, 3], range(3))

@@ -8,9 +8,13 @@ import tensorflow as tf
 from tfrds.disk.records import (
     HEADER_BYTES,
     MAX_RECORD_BYTES,
+    bytes_feature,
     example_parts,
+    feature_entry,
+    float_feature,
     frame_footer,
     frame_header,
+    int64_feature,
     masked_crc,
 )
 
@@ -26,7 +30,10 @@ GOLDEN_EXAMPLE = bytes.fromhex(
 
 
 def example(image, label, image_key="image", label_key="label"):
-    head, tail = example_parts(len(image), label, image_key, label_key)
+    entry = feature_entry(label_key, int64_feature([label]))
+    is_first = image_key.encode() < label_key.encode()
+    before, after = (b"", entry) if is_first else (entry, b"")
+    head, tail = example_parts(len(image), image_key, before, after)
     return head + image + tail
 
 
@@ -133,3 +140,21 @@ def test_header_and_footer_have_their_sizes():
 
 def test_records_stay_under_two_gibibytes():
     assert MAX_RECORD_BYTES == 2_147_483_647
+
+
+@pytest.mark.parametrize("values", [[], [0], [-1], [127, 128, -(2**63), 2**63 - 1]])
+def test_whole_numbers_equal_protobuf(values):
+    feature = tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+    assert int64_feature(values) == feature.SerializeToString(deterministic=True)
+
+
+@pytest.mark.parametrize("values", [[], [0.0], [-1.5, 1e30, float("inf")]])
+def test_floats_equal_protobuf(values):
+    feature = tf.train.Feature(float_list=tf.train.FloatList(value=values))
+    assert float_feature(values) == feature.SerializeToString(deterministic=True)
+
+
+@pytest.mark.parametrize("value", [b"", b"a", bytes(200)])
+def test_byte_strings_equal_protobuf(value):
+    feature = tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
+    assert bytes_feature(value) == feature.SerializeToString(deterministic=True)

@@ -258,9 +258,9 @@ def test_file_that_may_not_be_read_any_more():
                 digest="0",
                 inputs=source.inputs(np.arange(2)),
                 labels=np.zeros(2, np.int32),
+                features=(),
                 spec=ImageSpec(encoding="original", channels=3),
                 image_key="image",
-                label_key="label",
             )
             (found,) = write_shard(task).faults
         assert found.message == "cat/2.png: cannot be read: Permission denied."

@@ -1,3 +1,5 @@
+import types
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -58,4 +60,5 @@ def test_tensors_of_a_whole_split_are_left_as_they_are():
     from tfrds.mocked import realistic
 
     tensor = tf.constant([0.5])
-    assert realistic(tensor) is tensor
+    info = types.SimpleNamespace(features={})
+    assert realistic(tensor, info) is tensor

@@ -11,7 +11,7 @@ from tfrds.errors import ConfigError, SourceError
 from tfrds.spec import BuildOptions
 from tfrds.write.classes import sort_class_names
 from tfrds.write.plan import make_plan
-from tfrds.write.sources import Arrays, ImageFolder
+from tfrds.write.sources import Arrays, ImageFolder, Manifest
 
 
 def of_classes(labels, names):
@@ -46,7 +46,7 @@ def test_class_names_sort_as_numbers_only_if_they_are_exactly_that(names, expect
 def mapping_of(names):
     """Returns a plan of one image for each class, and the class numbers by name."""
     plan = plan_of(of_classes(range(len(names)), names))
-    return plan, dict(zip(names, plan.labels.tolist(), strict=True))
+    return plan, dict(zip(names, plan.labels.numbers.tolist(), strict=True))
 
 
 def test_numbers_and_notes_of_eleven_digits_classes(caplog):
@@ -89,7 +89,9 @@ def test_one_mapping_for_all_splits_and_a_split_that_lacks_a_class_keeps_the_num
     assert plan.class_counts("train") == [1, 1, 1]
     assert plan.class_counts("test") == [0, 1, 1]
     assert plan.num_examples == 5
-    numbers = {key.decode(): int(label) for key, label in zip(plan.keys, plan.labels, strict=True)}
+    numbers = {
+        key.decode(): int(label) for key, label in zip(plan.keys, plan.labels.numbers, strict=True)
+    }
     assert numbers == {key: "ant cat dog".split().index(key.split("/")[1]) for key in numbers}
 
 
@@ -97,8 +99,8 @@ def test_given_class_names_decide_the_numbers():
     source = of_classes([0, 1], ["cat", "dog"])
     plan = plan_of(source, class_names=["dog", "cat"])
     assert plan.class_names == ("dog", "cat")
-    assert plan.labels.tolist() == [1, 0]
-    assert plan.labels.dtype == np.int32
+    assert plan.labels.numbers.tolist() == [1, 0]
+    assert plan.labels.numbers.dtype == np.int32
 
 
 def test_class_that_was_not_given_is_named_with_the_choices():
@@ -117,7 +119,7 @@ def test_given_class_without_images_is_warned_of():
     source = of_classes([0, 1], ["cat", "dog"])
     with pytest.warns(UserWarning, match=r"No image is of the classes \['emu', 'gnu'\]"):
         plan = plan_of(source, class_names=["emu", "cat", "gnu", "dog"])
-    assert plan.labels.tolist() == [1, 3]
+    assert plan.labels.numbers.tolist() == [1, 3]
 
 
 def test_single_class_is_warned_of():
@@ -156,7 +158,7 @@ def test_given_class_names_that_cannot_be_used_are_refused(names, message):
 def test_given_names_number_integer_labels():
     plan = plan_of(arrays([1, 0, 1]), class_names=["zero", "one"])
     assert plan.class_names == ("zero", "one")
-    assert plan.labels.tolist() == [1, 0, 1]
+    assert plan.labels.numbers.tolist() == [1, 0, 1]
 
 
 def test_label_beyond_the_given_names_is_named_with_its_row():
@@ -167,8 +169,31 @@ def test_label_beyond_the_given_names_is_named_with_its_row():
         plan_of(arrays([0, 5, 1]), class_names=["zero", "one"])
 
 
+def test_labels_that_count_from_1_are_told_that_numbers_count_from_0():
+    counts_from_0 = (
+        r"Numbers count from 0 here: subtract 1 from all labels if yours count from 1\.$"
+    )
+    message = r"^labels\[2\]: expected a class number from 0 to 1 .*, got 2\. "
+    with pytest.raises(SourceError, match=message + counts_from_0):
+        plan_of(arrays([1, 1, 2]), class_names=["one", "two"])
+    with pytest.raises(SourceError, match=r"got 2\.$"):
+        plan_of(arrays([1, 0, 2]), class_names=["one", "two"])
+    message = r"^No image is of the classes \['0'\]\. "
+    with pytest.warns(UserWarning, match=message + counts_from_0):
+        plan_of(arrays([1, 2, 3]))
+
+
+def test_label_beyond_the_given_names_is_named_with_the_key_of_a_file(tmp_path):
+    images.put_images(tmp_path, ["a.png", "b.png"])
+    images.put(
+        tmp_path / "metadata.jsonl", '{"path": "a.png", "label": 0}\n{"path": "b.png", "label": 1}'
+    )
+    with pytest.raises(SourceError, match=r"^b\.png: expected a class number from 0 to 0 .*got 1"):
+        plan_of(Manifest(tmp_path), class_names=["dog"])
+
+
 def test_integer_labels_keep_their_numbers_where_some_are_missing():
     with pytest.warns(UserWarning, match=r"No image is of the classes \['1', '3'\]"):
         plan = plan_of(arrays([4, 0, 2]))
     assert plan.class_names == ("0", "1", "2", "3", "4")
-    assert plan.labels.tolist() == [4, 0, 2]
+    assert plan.labels.numbers.tolist() == [4, 0, 2]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from images import encoded, files_below, frames, noise
-from test_shards import task, write
+from test_shards import label_column, task, write
 
 from tfrds.errors import DatasetError
 from tfrds.write.rewrite import rewrite_shard
@@ -26,8 +26,8 @@ def rewrite(shard, target, kept, labels):
         target,
         kept=np.array(kept, np.int64),
         labels=np.array(labels, np.int32),
+        features=[label_column(labels)],
         image_key="image",
-        label_key="label",
     )
 
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 import xxhash
 from PIL import Image
 
+from tfrds.disk.columns import Column, ColumnSpec
 from tfrds.disk.index import JPEG, PNG, RAW
 from tfrds.disk.journal import Journal
 from tfrds.errors import EncodeError, SourceError
@@ -39,17 +40,22 @@ class Inputs:
         return value
 
 
+def label_column(labels):
+    return Column(ColumnSpec(name="label", dtype="int64"), np.array(labels, np.int32))
+
+
 def task(path, *values, labels=None, encoding="original", task=None, **spec):
     folder = pathlib.Path(path.parent, "journal")
     folder.mkdir(exist_ok=True)
+    labels = np.array(range(len(values)) if labels is None else labels, np.int32)
     return ShardTask(
         path=path,
         journal=Journal(folder),
         inputs=Inputs(*values),
-        labels=np.array(range(len(values)) if labels is None else labels, np.int32),
+        labels=labels,
+        features=(label_column(labels),),
         spec=ImageSpec(encoding=encoding, channels=3, **spec),
         image_key="image",
-        label_key="label",
         **{"digest": "0123", "max_faults": 100, **(task or {})},
     )
 
@@ -319,11 +325,11 @@ def test_raw_images_of_two_sizes_are_refused_with_both(tmp_path):
 
 def test_record_beyond_the_limit_is_refused(tmp_path, monkeypatch):
     image = np.zeros((10, 20, 3), np.uint8)
-    monkeypatch.setattr(shards, "MAX_RECORD_BYTES", 4096 + 600)
+    monkeypatch.setattr(shards, "MAX_RECORD_BYTES", 4096 + 616)
     write(task(tmp_path / "shard", image, encoding="raw"))
-    monkeypatch.setattr(shards, "MAX_RECORD_BYTES", 4096 + 599)
+    monkeypatch.setattr(shards, "MAX_RECORD_BYTES", 4096 + 615)
     assert write_shard(task(tmp_path / "other", image, encoding="raw")).faults == (
-        Fault("image 0", "too large", "image 0: expected at most 4,695 bytes a record, got 600."),
+        Fault("image 0", "too large", "image 0: expected at most 4,711 bytes a record, got 616."),
     )
 
 

@@ -97,7 +97,6 @@ def test_a_damaged_record_stops_a_stream(raw, tmp_path):
         ({"verify_records": True}, 'verify_records: engine="stream" cannot honour it'),
         ({"read_config": tfds.ReadConfig(add_tfds_id=True)}, "add_tfds_id"),
     ],
-    ids=str,
 )
 def test_what_needs_the_index_is_refused(raw, options, message):
     with pytest.raises(ConfigError, match=message):

@@ -21,8 +21,10 @@ def summary(**changed):
             "image_shape": (None, None, 3),
             "dtype": "float32",
             "channels": 3,
+            "label_kind": "single",
             "num_classes": 2,
             "class_names": ("cat", "dog"),
+            "columns": {},
             "splits": {
                 "train": SplitSummary(
                     num_examples=1200, class_counts=(1000, 200), num_shards=3, num_bytes=2_345_678

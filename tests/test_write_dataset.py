@@ -172,10 +172,11 @@ def test_record_of_the_build_says_what_was_built(tmp_path, folder):
     }
     assert record["label"] == {
         "key": "label",
-        "kind": "class",
+        "kind": "single",
         "num_classes": 3,
         "class_names_sha256": hashlib.sha256("ant\nbee\ncät".encode()).hexdigest(),
     }
+    assert record["columns"] == []
     assert record["decode"] == 1
     assert record["order"] == "blake2b-128 tfrds-order-1"
     assert record["split_order"] == "blake2b-128 tfrds-split-1"

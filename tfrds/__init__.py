@@ -30,6 +30,7 @@ _MODULES = {
     "class_weight": "tfrds.class_weights",
     "data_source": "tfrds.by_name",
     "edit": "tfrds.revise",
+    "from_tfrecords": "tfrds.adopt",
     "load": "tfrds.by_name",
     "mix": "tfrds.mixture",
     "preprocess": "tfrds.preprocessing",
@@ -56,6 +57,7 @@ __all__ = [
     "data_source",
     "edit",
     "features",
+    "from_tfrecords",
     "keras",
     "load",
     "mix",
@@ -66,6 +68,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from tfrds import augment, features, keras, sources
+    from tfrds.adopt import from_tfrecords
     from tfrds.by_name import builder, data_source, load
     from tfrds.class_weights import class_weight
     from tfrds.errors import (

@@ -10,7 +10,9 @@ import numpy as np
 
 from tfrds import tfds_compat
 from tfrds.disk.build_record import read_build_record
+from tfrds.errors import ConfigError
 from tfrds.read.fetch import SplitReader
+from tfrds.spec import CLASS_KINDS
 
 
 def class_weight(builder: Any, split: Any = "train") -> dict[int, float]:
@@ -32,16 +34,21 @@ def class_weight(builder: Any, split: Any = "train") -> dict[int, float]:
 
     Raises:
       DatasetError: not prepared, or damaged.
-      ConfigError: TFDS refuses the split.
+      ConfigError: TFDS refuses the split, or labels are no single classes.
 
     Source: the "balanced" heuristic of scikit-learn's compute_class_weight.
     """
     record = read_build_record(pathlib.Path(builder.data_dir))
+    if record.label_kind not in CLASS_KINDS:
+        raise ConfigError(
+            f"class_weight: examples of {record.name} have no single class: its labels are of the "
+            f"kind {record.label_kind!r}."
+        )
     stretches = tfds_compat.row_ranges(builder.info, split)
     reader = SplitReader(record, list(dict.fromkeys(name for name, _, _ in stretches)))
     labels = np.concatenate(
         [
-            reader.labels(np.arange(first, first + count) + reader.first_row(name))
+            reader.class_numbers(np.arange(first, first + count) + reader.first_row(name))
             for name, first, count in stretches
         ]
     )

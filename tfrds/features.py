@@ -1,8 +1,8 @@
 """TFDS feature connectors for a labelled image: what TFDS's own reader decodes with.
 
 Get stored bytes and class numbers, give `float32` pixels and one-hot rows, the same values as the
-fast path. `prepare.py` declares them. Their names `tfrds.features.Image` and
-`tfrds.features.Label` stand in every dataset and never change.
+fast path. `declared.py` declares them. Their names `tfrds.features.Image`, `Label`, `BinaryLabel`
+and `MultiLabel` stand in datasets and never change.
 """
 
 import contextlib
@@ -11,11 +11,13 @@ import functools
 import html
 import io
 import logging
+import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow_datasets as tfds
+import tree  # dm-tree, as TFDS itself maps over nested splits
 from numpy.typing import NDArray
 from tensorflow_datasets.core.features import feature as feature_lib
 
@@ -37,6 +39,21 @@ def tfds_reader_chosen() -> Iterator[None]:
         yield
     finally:
         _chosen.reset(token)
+
+
+def images_alone(datasets: Any, info: tfds.core.DatasetInfo, splits: Any) -> Any:
+    """Returns the images of datasets of dicts, or of their only batches.
+
+    Args:
+      datasets: that were read, in the structure of `splits`.
+      info: of the dataset.
+      splits: split expressions, in any structure.
+    """
+    (key,) = (key for key, feature in info.features.items() if isinstance(feature, Image))
+    take = operator.itemgetter(key)
+    return tree.map_structure_up_to(
+        splits, lambda one: take(one) if isinstance(one, dict) else one.map(take), datasets
+    )
 
 
 def _say_which_reader() -> None:
@@ -164,37 +181,65 @@ class Label(tfds.features.ClassLabel):  # type: ignore[misc]
     Args:
       names: of the classes, in the order of their numbers.
       num_classes: instead of `names`.
+      offset: is added to the numbers in records that others wrote.
+      is_text: such records hold the classes' names.
       doc: as for every TFDS feature.
     """
 
     def __init__(
-        self, *, names: Iterable[str] | None = None, num_classes: int | None = None, doc: Any = None
+        self,
+        *,
+        names: Iterable[str] | None = None,
+        num_classes: int | None = None,
+        offset: int = 0,
+        is_text: bool = False,
+        doc: Any = None,
     ) -> None:
         super().__init__(names=names, num_classes=num_classes, doc=doc)
+        self._offset = offset
+        self._is_text = is_text
 
     def get_tensor_info(self) -> feature_lib.TensorInfo:
         """Returns shape and dtype of the output."""
         return feature_lib.TensorInfo(shape=(self.num_classes,), dtype=np.float32)
 
     def get_serialized_info(self) -> feature_lib.TensorInfo:
-        """Returns that a label is stored as one integer."""
-        return feature_lib.TensorInfo(shape=(), dtype=np.int64)
+        """Returns that a label is stored as one integer, or as text."""
+        return feature_lib.TensorInfo(shape=(), dtype=np.object_ if self._is_text else np.int64)
 
-    def encode_example(self, example_data: Any) -> int:
-        """Returns a class's number from its number, its name or a one-hot row."""
+    def encode_example(self, example_data: Any) -> Any:
+        """Returns a class's number, an int, from its number, its name or a one-hot row."""
         return int(super().encode_example(_number(example_data)))
 
     def decode_example(self, tfexample_data: "tf.Tensor") -> "tf.Tensor":
         """Returns float32 [num_classes], in the graph."""
         import tensorflow as tf
 
-        return tf.one_hot(tfexample_data, self.num_classes)
+        return tf.one_hot(self._numbers(tfexample_data), self.num_classes)
 
-    def decode_example_np(self, example_data: int) -> NDArray[np.float32]:
+    def decode_example_np(self, example_data: Any) -> NDArray[np.float32]:
         """Returns float32 [num_classes], as numpy."""
         row = np.zeros(self.num_classes, np.float32)
-        row[int(example_data)] = 1
+        row[self._number_np(example_data)] = 1
         return row
+
+    def _numbers(self, stored: "tf.Tensor") -> "tf.Tensor":
+        """Returns int64 class numbers from what records hold, in the graph."""
+        import tensorflow as tf
+
+        if not self._is_text:
+            return stored + self._offset if self._offset else stored
+        is_name = tf.equal(stored, tf.constant(self.names))
+        known = tf.debugging.Assert(
+            tf.reduce_any(is_name), ["expected the name of a class, found", stored]
+        )
+        with tf.control_dependencies([known]):
+            return tf.argmax(is_name, output_type=tf.int64)
+
+    def _number_np(self, stored: Any) -> int:
+        if self._is_text:
+            return int(self.str2int(stored.decode() if isinstance(stored, bytes) else stored))
+        return int(stored) + self._offset
 
     def int2str(self, int_value: Any) -> str:
         """Returns the name of a class's number, or of a one-hot row."""
@@ -207,12 +252,104 @@ class Label(tfds.features.ClassLabel):  # type: ignore[misc]
 
     def to_json_content(self) -> Mapping[str, Any]:
         """Returns the number of classes; their names lie in a file of their own."""
-        return {"num_classes": self.num_classes}
+        foreign = {"offset": self._offset, "is_text": self._is_text}
+        return {
+            "num_classes": self.num_classes,
+            **{name: value for name, value in foreign.items() if value},
+        }
 
     @classmethod
     def from_json_content(cls, value: Mapping[str, Any]) -> "Label":
         """Returns the feature of `to_json_content`."""
         return cls(**value)
+
+
+class BinaryLabel(Label):
+    """One of two classes, stored as its number.
+
+    Output: `float32 [1]`, 0 or 1.
+
+    Args:
+      names: of the two classes, in the order of their numbers.
+      num_classes: instead of `names`: 2.
+      doc: as for every TFDS feature.
+    """
+
+    def get_tensor_info(self) -> feature_lib.TensorInfo:
+        """Returns shape and dtype of the output."""
+        return feature_lib.TensorInfo(shape=(1,), dtype=np.float32)
+
+    def encode_example(self, example_data: Any) -> Any:
+        """Returns a class's number, an int, from its number, its name or the output's form."""
+        array = np.asarray(example_data)
+        return super().encode_example(int(array[0]) if array.shape == (1,) else example_data)
+
+    def decode_example(self, tfexample_data: "tf.Tensor") -> "tf.Tensor":
+        """Returns float32 [1], in the graph."""
+        import tensorflow as tf
+
+        return tf.cast(self._numbers(tfexample_data), tf.float32)[tf.newaxis]
+
+    def decode_example_np(self, example_data: Any) -> NDArray[np.float32]:
+        """Returns float32 [1], as numpy."""
+        return np.array([self._number_np(example_data)], np.float32)
+
+    def int2str(self, int_value: Any) -> str:
+        """Returns the name of a class's number, or of the output's form."""
+        array = np.asarray(int_value)
+        return str(super().int2str(int(array[0]) if array.shape == (1,) else int_value))
+
+    def repr_html(self, ex: Any) -> str:
+        """Returns the class's number and name."""
+        return html.escape(f"{int(np.asarray(ex).reshape(-1)[0])} ({self.int2str(ex)})")
+
+
+class MultiLabel(Label):
+    """Any number of classes, stored as the list of their numbers.
+
+    Output: `float32 [num_classes]`, 1 for each class of the example, else 0.
+
+    Args:
+      names: of the classes, in the order of their numbers.
+      num_classes: instead of `names`.
+      doc: as for every TFDS feature.
+    """
+
+    def get_serialized_info(self) -> feature_lib.TensorInfo:
+        """Returns that a label is stored as a list of integers."""
+        return feature_lib.TensorInfo(shape=(None,), dtype=np.int64)
+
+    def encode_example(self, example_data: Any) -> Any:
+        """Returns int64 class numbers from numbers, names or a multi-hot row."""
+        array = np.asarray(example_data)
+        if array.shape == (self.num_classes,) and array.dtype.kind == "f":
+            return np.flatnonzero(array)
+        number = super(Label, self).encode_example
+        return np.array(sorted({int(number(label)) for label in example_data}), np.int64)
+
+    def decode_example(self, tfexample_data: "tf.Tensor") -> "tf.Tensor":
+        """Returns float32 [num_classes], in the graph."""
+        import tensorflow as tf
+
+        rows = tf.one_hot(tfexample_data, self.num_classes)
+        return tf.ensure_shape(tf.reduce_sum(rows, axis=0), (self.num_classes,))
+
+    def decode_example_np(self, example_data: Any) -> NDArray[np.float32]:
+        """Returns float32 [num_classes], as numpy."""
+        row = np.zeros(self.num_classes, np.float32)
+        row[np.asarray(example_data, np.int64)] = 1
+        return row
+
+    def int2str(self, int_value: Any) -> str:
+        """Returns the names of class numbers, or of a multi-hot row, joined by commas."""
+        array = np.asarray(int_value)
+        numbers = np.flatnonzero(array) if array.dtype.kind == "f" else array.reshape(-1)
+        return ", ".join(self.names[number] for number in numbers.tolist())
+
+    def repr_html(self, ex: Any) -> str:
+        """Returns the numbers and names of the classes."""
+        numbers = np.flatnonzero(np.asarray(ex)).tolist()
+        return html.escape(", ".join(f"{number} ({self.names[number]})" for number in numbers))
 
 
 def _number(label: Any) -> Any:

@@ -18,18 +18,18 @@ from tensorflow_datasets.core.dataset_builder import FileReaderBuilder
 from tfrds import tfds_compat
 from tfrds.checks import check_int
 from tfrds.data_dirs import find_dataset, remember_data_dir
+from tfrds.declared import declare, supervised_keys
 from tfrds.disk.build_record import BuildRecord, read_build_record
 from tfrds.disk.layout import is_dataset
 from tfrds.errors import ConfigError, DatasetError
-from tfrds.features import tfds_reader_chosen
-from tfrds.prepare import check_same_options, declared_features, prepare
+from tfrds.features import images_alone, tfds_reader_chosen
+from tfrds.prepare import check_same_options, prepare
 from tfrds.read.request import Request, choose_seed, choose_worker
 from tfrds.read_options import ReadKeywords, ReadOptions, accepts_read_options, parse_read_options
+from tfrds.sources import as_source
 from tfrds.spec import BuildOptions
 from tfrds.write.beam import beam_execution
 from tfrds.write.plan import make_plan
-from tfrds.write.run import IMAGE_KEY, LABEL_KEY
-from tfrds.write.sources.by_split import as_source
 
 _log = logging.getLogger("tfrds")
 _DECODED = tfds.decode.DeserializeMethod.DESERIALIZE_AND_DECODE
@@ -228,7 +228,7 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
 
         Element: {"image": float32 [batch, height, width, channels], 0..255, "label": float32
         [batch, num_classes], one-hot}, or (image, label) if `as_supervised`; without the batch
-        dimension if `batch_size` is None.
+        dimension if `batch_size` is None. Labels of other kinds and columns: `label_mode` says.
 
         Args:
           split: any split expression of TFDS, or a nested structure of them; None: a dict of all.
@@ -268,6 +268,8 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
             self.name,
             reason,
         )
+        # TFDS refuses pairs where there is nothing to pair.
+        has_labels = self.info.supervised_keys is not None
         with tfds_reader_chosen():
             dataset = super().as_dataset(
                 split=split,
@@ -275,13 +277,15 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
                 shuffle_files=shuffle_files,
                 decoders=decoders,
                 read_config=read_config,
-                as_supervised=as_supervised,
+                as_supervised=as_supervised and has_labels,
             )
-        if not tfds_compat.is_mocked() or decoders is not None:
-            return dataset
-        from tfrds.mocked import realistic
+        if tfds_compat.is_mocked() and decoders is None:
+            from tfrds.mocked import realistic
 
-        return tree.map_structure(realistic, dataset)
+            dataset = realistic(dataset, self.info, as_supervised=as_supervised)
+        if has_labels or not as_supervised:
+            return dataset
+        return images_alone(dataset, self.info, self._leaves(split))
 
     @property
     def _directory(self) -> pathlib.Path:
@@ -290,15 +294,14 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
     def _info(self) -> tfds.core.DatasetInfo:
         if is_dataset(self._directory) and not self.is_replaced:
             features = tfds_compat.read_features(self._directory)
+            keys = supervised_keys(read_build_record(self._directory))
         else:
-            features = declared_features(
-                self.options, self.options.channels or 3, None, self.options.class_names
-            )
+            features, keys = declare(self.options)
         return tfds_compat.CheckedInfo(
             builder=self,
-            description=self.DESCRIPTION or _own_docstring(type(self)),
+            description=self.DESCRIPTION or vars(type(self)).get("__doc__") or "",
             features=features,
-            supervised_keys=(IMAGE_KEY, LABEL_KEY),
+            supervised_keys=keys,
             homepage=self.HOMEPAGE or None,
             citation=self.CITATION or None,
             license=self.LICENSE or None,
@@ -367,7 +370,7 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
             seed=choose_seed(options.seed, read_config.shuffle_seed),
             reshuffle=read_config.shuffle_reshuffle_each_iteration is not False,
             worker=choose_worker(options.worker, read_config.input_context),
-            class_names=self.info.features[LABEL_KEY].names,
+            class_names=tfds_compat.class_names(self.info),
             with_tfds_id=read_config.add_tfds_id,
             prefetch=not read_config.skip_prefetch,
             decode_calls=max(read_config.num_parallel_calls_for_decode or 0, 0) or None,
@@ -394,7 +397,3 @@ class ImageDatasetBuilder(FileReaderBuilder, skip_registration=True):  # type: i
         # Without a class, or for an older version, its own OPTIONS made it.
         if self._HOME is None and str(self.version) == str(self.canonical_version):
             check_same_options(record, self.options, type(self).__name__)
-
-
-def _own_docstring(cls: type) -> str:
-    return cls.__doc__ or "" if "__doc__" in cls.__dict__ else ""

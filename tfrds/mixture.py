@@ -15,7 +15,6 @@ from tfrds.by_name import builder
 from tfrds.checks import check_int, is_number
 from tfrds.errors import ConfigError
 from tfrds.read_options import ReadKeywords, accepts_read_options, parse_read_options
-from tfrds.write.run import LABEL_KEY
 
 
 @accepts_read_options
@@ -76,7 +75,7 @@ def mix(
         for one in builders.values()
     ]
     first = next(iter(builders.values()))
-    names = {name: one.info.features[LABEL_KEY].names for name, one in builders.items()}
+    names = {name: tfds_compat.class_names(one.info) for name, one in builders.items()}
     first_name, first_classes = next(iter(names.items()))
     for name, class_names in names.items():
         if class_names != first_classes:

@@ -1,35 +1,47 @@
 """Values that make sense under `tfds.testing.mock_data`: it fills every float with 0..1.
 
-Gets what TFDS's mock yields, gives pixels of 0..255 and one-hot labels; `image_builder.py` calls
-it.
+Gets what TFDS's mock yields, gives pixels of 0..255 and labels of their kind; `image_builder.py`
+calls it.
 """
 
 from typing import Any
 
 import tensorflow as tf
+import tensorflow_datasets as tfds
+import tree
 
-from tfrds.write.run import IMAGE_KEY, LABEL_KEY
-
-
-def realistic(mocked: Any) -> Any:
-    """Returns a mocked dataset with the values that a real one has; tensors as they are."""
-    if not isinstance(mocked, tf.data.Dataset):
-        return mocked  # of a whole split, batch_size=-1
-    return mocked.map(lambda *element: _element(element if len(element) > 1 else element[0]))
+from tfrds.features import BinaryLabel, Image, Label, MultiLabel
 
 
-def _element(element: Any) -> Any:
-    if isinstance(element, tuple):
-        image, label = element
-        return _pixels(image), _one_hot(label)
-    changed = dict(element)
-    changed[IMAGE_KEY] = _pixels(element[IMAGE_KEY])
-    changed[LABEL_KEY] = _one_hot(element[LABEL_KEY])
-    return changed
+def realistic(mocked: Any, info: tfds.core.DatasetInfo, *, as_supervised: bool = False) -> Any:
+    """Returns mocked datasets with the values that real ones have; tensors as they are.
+
+    Args:
+      mocked: what TFDS gives, in any structure.
+      info: of the dataset.
+      as_supervised: whether elements are tuples, where there are labels.
+    """
+    features = dict(info.features.items())
+    keys = info.supervised_keys if as_supervised else None
+
+    def change(*element: Any) -> Any:
+        if keys is None:
+            return {key: _value(value, features.get(key)) for key, value in element[0].items()}
+        return tuple(_value(value, features[key]) for key, value in zip(keys, element, strict=True))
+
+    def changed(one: Any) -> Any:
+        # Of a whole split, batch_size=-1, there are tensors.
+        return one.map(change) if isinstance(one, tf.data.Dataset) else one
+
+    return tree.map_structure(changed, mocked)
 
 
-def _pixels(image: tf.Tensor) -> tf.Tensor:
-    return tf.floor(image * 255.999)
+def _value(value: tf.Tensor, feature: Any) -> tf.Tensor:
+    if isinstance(feature, Image):
+        return tf.floor(value * 255.999)
+    if isinstance(feature, BinaryLabel | MultiLabel):
+        return tf.round(value)
+    return _one_hot(value) if isinstance(feature, Label) else value
 
 
 def _one_hot(label: tf.Tensor) -> tf.Tensor:

@@ -44,7 +44,8 @@ def build(
     splits: int | Mapping[str, float] | Mapping[str, Iterable[str]] | None = None,
     split_by: Literal["class", "hash"] = "class",
     group: str | Callable[[str], str] | None = None,
-    class_names: Sequence[str] | None = None,
+    class_names: Sequence[str] | os.PathLike[str] | str | None = None,
+    label_kind: Literal["single", "binary", "multi", "value", "none"] | None = None,
     on_error: Literal["raise", "skip"] = "raise",
     max_bad: float = 0.01,
     on_duplicate: Literal["keep", "drop", "raise"] = "keep",
@@ -79,7 +80,8 @@ def build(
       splits: fractions by split name, a number of folds, or lists of keys by split name.
       split_by: "class" or "hash".
       group: a regular expression that finds the group's name in a key, or a function of the key.
-      class_names: in the order of their numbers.
+      class_names: in the order of their numbers, or the path of a file with one a line.
+      label_kind: "single", "binary", "multi", "value" or "none"; None: as the source has them.
       on_error: "raise" or "skip" images that cannot be stored.
       max_bad: share of all images that may be skipped, 0..1.
       on_duplicate: "keep", "drop" or "raise" for images that hold the same bytes.
@@ -113,6 +115,7 @@ def build(
         split_by=split_by,
         group=group,
         class_names=class_names,
+        label_kind=label_kind,
         on_error=on_error,
         max_bad=max_bad,
         on_duplicate=on_duplicate,

@@ -15,17 +15,17 @@ import tensorflow_datasets as tfds
 
 from tfrds import tfds_compat
 from tfrds.data_dirs import remember_data_dir
+from tfrds.declared import Declared, declared_features, supervised_keys
 from tfrds.disk.build_record import BuildRecord, read_build_record
 from tfrds.disk.commit import BuildDirectory, building
 from tfrds.disk.layout import is_dataset
 from tfrds.errors import DatasetError
-from tfrds.features import Image, Label
-from tfrds.spec import BuildOptions, background_values
+from tfrds.spec import BuildOptions
 from tfrds.write.assemble import WrittenDataset
 from tfrds.write.dataset import write_dataset
 from tfrds.write.fingerprint import option_differences, planned_inputs, save_inputs
 from tfrds.write.plan import Plan
-from tfrds.write.run import IMAGE_KEY, LABEL_KEY, Execution
+from tfrds.write.run import Execution
 
 _log = logging.getLogger("tfrds")
 
@@ -135,9 +135,19 @@ def _write_metadata(
     info = builder._info()
     height, width, channels = content.written.image_shape
     features = declared_features(
-        content.options, channels, (height, width), content.class_names, content.encoding
+        content.options,
+        Declared(
+            channels=channels,
+            size=(height, width),
+            class_names=content.class_names,
+            encoding=content.encoding,
+            heading=content.written.heading,
+        ),
     )
     tfds_compat.set_features(info, features)
+    heading = content.written.heading
+    keys = supervised_keys(heading)
+    tfds_compat.set_supervised_keys(info, keys)
     info.download_size = download_size
     info.set_splits(
         tfds_compat.split_infos(
@@ -147,40 +157,10 @@ def _write_metadata(
                 name: (split.shard_lengths, split.num_bytes)
                 for name, split in content.written.splits.items()
             },
+            is_only_by_index=bool(heading.adopted and heading.adopted.is_split_by_index),
         )
     )
     info.write_to_directory(directory)
-
-
-def declared_features(
-    options: BuildOptions,
-    channels: int,
-    size: tuple[int | None, int | None] | None,
-    class_names: Sequence[str] | None,
-    encoding: str | None = None,
-) -> tfds.features.FeaturesDict:
-    """Returns the features of a dataset, open where the source has not been seen yet.
-
-    Args:
-      options: of the build.
-      channels: of the images.
-      size: (height, width) of the images as read; None: by the options.
-      class_names: None where they are not known yet.
-      encoding: as resolved; None: by the options.
-    """
-    encoding = encoding or ("original" if options.encoding == "auto" else options.encoding)
-    is_resized = encoding != "raw" and options.image_size is not None
-    return tfds.features.FeaturesDict(
-        {
-            IMAGE_KEY: Image(
-                shape=(*(size or options.image_size or (None, None)), channels),
-                encoding=encoding,
-                resize=options.resize if is_resized else None,
-                background=background_values(options.background, channels) if is_resized else (),
-            ),
-            LABEL_KEY: Label(names=class_names),
-        }
-    )
 
 
 def check_same_options(record: BuildRecord, options: BuildOptions, class_name: str) -> None:

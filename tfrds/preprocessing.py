@@ -20,7 +20,12 @@ from tfrds.errors import ConfigError, DatasetError, EncodeError, SourceError
 from tfrds.image_builder import ImageDatasetBuilder
 from tfrds.read.augmentation import parse_augmentation
 from tfrds.read.new_image import NewImage
-from tfrds.read.resolve import choose_resize, choose_values, stored_shape
+from tfrds.read.resolve import (
+    choose_label_mode,
+    choose_resize,
+    choose_values,
+    stored_shape,
+)
 from tfrds.read.stages.crop import CenterCrop
 from tfrds.read.stages.resize import Resize
 from tfrds.read.stages.values import Values
@@ -277,7 +282,7 @@ def _crop(record: BuildRecord, options: ReadOptions) -> CenterCrop | None:
         [stage for stage in options.augment if isinstance(stage, CenterCrop)],
         seed=0,
         channels=record.image_shape[2],
-        label_mode=options.label_mode,
+        label_mode=choose_label_mode(record, options),
         batch_size=None,
     ).crop
     return crop if isinstance(crop, CenterCrop) else None

@@ -27,7 +27,7 @@ from tfrds.spec import RESIZES
 
 INTERPOLATIONS = ("bilinear", "area", "antialias")
 ENGINES = ("mmap", "pread", "stream")
-LABEL_MODES = ("one_hot", "int", "binary")
+LABEL_MODES = ("one_hot", "int", "binary", "multi_hot", "value", "none")
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -41,7 +41,7 @@ class ReadKeywords(TypedDict, total=False):
     dtype: Any
     value_range: tuple[float, float]
     normalize: Any
-    label_mode: Literal["one_hot", "int", "binary"]
+    label_mode: Literal["one_hot", "int", "binary", "multi_hot", "value", "none"] | None
     label_smoothing: float
     augment: Any
     shuffle: bool | Literal["blocks"] | None
@@ -75,8 +75,11 @@ class ReadOptions:
       value_range: (low, high), what pixels of 0 and of 255 become.
       normalize: (mean, std) in units of `value_range`, each one number or one for each channel: the
         images are (pixels - mean) / std. "dataset": as measured from the dataset.
-      label_mode: "one_hot" (float32 [num_classes]), "int" (int32 []) or "binary" (float32 [1], for
-        two classes).
+      label_mode: "one_hot" (float32 [num_classes]), "int" (int32 []), "binary" (float32 [1], for
+        two classes), "multi_hot" (float32 [num_classes], of any number of classes), "value"
+        (float32 [] or [k]) or "none" (images alone, also where there are labels: `as_supervised`
+        yields no pairs then). None: as the labels were built: "single" gives "one_hot", "multi"
+        "multi_hot", the others what they are called.
       label_smoothing: 0..1, the share of a one-hot label that is spread over all classes.
       augment: stages of `tfrds.augment`, Keras preprocessing layers, or functions of (images,
         labels), in the order they are applied. They see batches of pixels of 0..255 and labels by
@@ -95,7 +98,8 @@ class ReadOptions:
         are seen equally often in the course of epochs. Needs shuffling. None: each example once.
       sample_weight: weights in the loss: a mapping from class names or numbers (others have 1), or
         an array with a number for each example of the split. A third element beside (image, label),
-        or the feature "sample_weight", float32 [].
+        or the feature "sample_weight", float32 []. None: those that the dataset was built with, if
+        any.
       start: (epoch, step), counted from 0: the first iterator yields the rest of that epoch from
         this batch on, and those after it the next epochs. Needs no state but the same seed.
       worker: (index, count): read one share of the split; those of all workers are disjoint and
@@ -123,7 +127,7 @@ class ReadOptions:
     dtype: Any = "float32"
     value_range: tuple[float, float] = (0.0, 255.0)
     normalize: Any = None
-    label_mode: Literal["one_hot", "int", "binary"] = "one_hot"
+    label_mode: Literal["one_hot", "int", "binary", "multi_hot", "value", "none"] | None = None
     label_smoothing: float = 0.0
     augment: Any = ()
     shuffle: bool | Literal["blocks"] | None = None
@@ -202,14 +206,15 @@ class ReadOptions:
                 f"label_mode: expected one of {list(LABEL_MODES)}, got 'categorical'. "
                 "Did you mean 'one_hot'?"
             )
-        check_choice("label_mode", self.label_mode, LABEL_MODES)
+        if self.label_mode is not None:
+            check_choice("label_mode", self.label_mode, LABEL_MODES)
         (smoothing,) = parse_numbers((self.label_smoothing,)) or (-1.0,)
         if not 0 <= smoothing < 1:
             raise ConfigError(
                 "label_smoothing: expected a number from 0 to below 1, got "
                 f"{self.label_smoothing!r}."
             )
-        if smoothing and self.label_mode != "one_hot":
+        if smoothing and self.label_mode not in (None, "one_hot"):
             raise ConfigError(
                 f"label_smoothing: only one-hot labels can be smoothed, got {smoothing:g} with "
                 f'label_mode={self.label_mode!r}. Pass label_mode="one_hot".'

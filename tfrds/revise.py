@@ -31,7 +31,13 @@ from tfrds.write.edit import write_edited
 from tfrds.write.groups import check_whole, name_groups
 from tfrds.write.plan import Plan, make_plan
 from tfrds.write.run import Execution
-from tfrds.write.sources.base import Inputs, References, Source, clean_class_name
+from tfrds.write.sources.base import (
+    Inputs,
+    References,
+    Source,
+    clean_class_name,
+    with_label_kind,
+)
 from tfrds.write.sources.by_split import as_source
 
 # Options of a build that decide about each image alone: an addition is built with the same.
@@ -136,18 +142,21 @@ def append_images(
     """Does what `append` says; the command line calls it with an execution that shows progress."""
     old = open_directory(find_directory(name, data_dir))
     base = _open(old)
-    scanned = _Scanned(as_source(source), key_prefix)
+    kind: Any = base.record.label_kind
+    scanned = _Scanned(with_label_kind(as_source(source), kind), key_prefix)
     content = base.record.content
     settings = _split_settings(base, scanned, splits, split_by, group)
     options = dataclasses.replace(
         _image_options(base.record),
         **settings,
+        label_kind=kind,
         on_error=on_error,
         max_bad=max_bad,
         on_duplicate=on_duplicate,
         num_shards=num_shards,
     )
     plan = make_plan(scanned, options, known_classes=base.class_names)
+    _check_columns(base, plan)
     if content["image"]["encoding"] == "raw":
         height, width, _ = base.record.image_shape
         if height is None or width is None:  # the record was checked: raw images have one shape
@@ -228,6 +237,19 @@ def edit(
     return _finished(new, commit(new, write, overwrite=False))
 
 
+def _check_columns(base: Base, plan: Plan) -> None:
+    """Raises ConfigError unless new images have what the old ones have beside them."""
+    old, new = (
+        {spec.name: f"{spec.dtype}{list(spec.shape or ())}" for spec in specs}
+        for specs in (base.record.columns, [column.spec for column in plan.stored_columns])
+    )
+    if old != new:
+        raise ConfigError(
+            f"append: {base.record.name} has the columns {old or 'none'}, the source gives "
+            f"{new or 'none'}. Give the new images the same."
+        )
+
+
 class _Scanned:
     """A source that was looked at once already, with keys of its own.
 
@@ -254,7 +276,7 @@ class _Scanned:
 
 def _open(old: ImageDatasetBuilder) -> Base:
     record = read_build_record(pathlib.Path(old.data_dir))
-    names = old.info.features[record.content["label"]["key"]].names
+    names = old.info.features[record.label_key].names if record.num_classes else ()
     return open_base(record, tuple(names))
 
 

@@ -14,10 +14,10 @@ from tfrds.checks import (
     check_bool,
     check_choice,
     check_int,
-    is_list_of_names,
     is_number,
     parse_image_size,
 )
+from tfrds.class_names import parse_class_names
 from tfrds.errors import ConfigError
 from tfrds.split_settings import parse_split_settings, record_splits
 
@@ -26,6 +26,10 @@ ON_ERROR = ("raise", "skip")
 ON_DUPLICATE = ("keep", "drop", "raise")
 RESIZES = ("stretch", "crop", "pad")
 CHECKS = ("decode", "header", "none")
+LABEL_KINDS = ("single", "binary", "multi", "value", "none")
+
+# Labels that are one class, so that the index holds them.
+CLASS_KINDS = ("single", "binary")
 
 # Pillow's own limit for images from anywhere (twice its MAX_IMAGE_PIXELS), which is beyond cameras
 # of 150 megapixels: a worker needs about 0.7 GB for such an image, four bytes a pixel.
@@ -92,7 +96,11 @@ class BuildOptions:
         expression, whose first group (without one: whose match) in an example's key is the group's
         name, or a function from the key to that name, a string. None: the source's own groups,
         where it has some. The source's own splits and lists of keys must not tear a group apart.
-      class_names: the names in the order of their numbers. None: by the source, sorted.
+      class_names: the names in the order of their numbers, or the path of a text file with one name
+        a line. Classes without images stay, with a count of 0. None: by the source, sorted.
+      label_kind: what labels are: "single" (one class), "binary" (one of two classes; read as
+        0 or 1), "multi" (any number of classes; read as multi-hot), "value" (a number, or a vector
+        of them) or "none" (images alone). None: as the source has them.
       on_error: what is done with images that cannot be stored: "raise" finds all of them and then
         stops, "skip" leaves them out, and `skipped.jsonl` says which and why.
       max_bad: share of all images, 0..1, that may be skipped; more of them stop the build.
@@ -115,7 +123,8 @@ class BuildOptions:
     splits: int | Mapping[str, float] | Mapping[str, Iterable[str]] | None = None
     split_by: Literal["class", "hash"] = "class"
     group: str | Callable[[str], str] | None = None
-    class_names: Sequence[str] | None = None
+    class_names: Any = None
+    label_kind: Literal["single", "binary", "multi", "value", "none"] | None = None
     on_error: Literal["raise", "skip"] = "raise"
     max_bad: float = 0.01
     on_duplicate: Literal["keep", "drop", "raise"] = "keep"
@@ -150,12 +159,9 @@ class BuildOptions:
             check_int("num_shards", self.num_shards, 1, 99_999)
         splits = parse_split_settings(self.splits, self.split_by, self.group)
         object.__setattr__(self, "splits", splits)
-        if self.class_names is not None:
-            if not is_list_of_names(self.class_names):
-                raise ConfigError(
-                    f"class_names: expected a list of names, got {self.class_names!r}."
-                )
-            object.__setattr__(self, "class_names", tuple(self.class_names))
+        object.__setattr__(self, "class_names", parse_class_names(self.class_names))
+        if self.label_kind is not None:
+            check_choice("label_kind", self.label_kind, LABEL_KINDS)
         for field in ("channels", "store_size", "jpeg_quality", "max_pixels", "num_shards"):
             if (value := getattr(self, field)) is not None:
                 object.__setattr__(self, field, int(value))  # JSON has no integers of numpy

@@ -10,11 +10,13 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow_datasets as tfds
-from tensorflow_datasets.core import dataset_builder, naming, registered
+from tensorflow_datasets.core import dataset_builder, dataset_info, naming, registered
 from tensorflow_datasets.core import splits as splits_lib
 from tensorflow_datasets.core.features import feature as feature_lib
 
+from tfrds.declared import supervised_keys
 from tfrds.disk.build_record import BuildRecord, read_build_record
 from tfrds.disk.layout import FEATURES_FILE, INFO_FILE, RECORD_FILE, class_names_file, is_dataset
 from tfrds.errors import ConfigError, DatasetError
@@ -24,8 +26,13 @@ from tfrds.errors import ConfigError, DatasetError
 _ALLOWED_FEATURES = frozenset(
     (
         "tensorflow_datasets.core.features.features_dict.FeaturesDict",
+        "tensorflow_datasets.core.features.scalar.Scalar",
+        "tensorflow_datasets.core.features.tensor_feature.Tensor",
+        "tensorflow_datasets.core.features.text_feature.Text",
+        "tfrds.features.BinaryLabel",
         "tfrds.features.Image",
         "tfrds.features.Label",
+        "tfrds.features.MultiLabel",
     )
 )
 # How a class may be spelled there: protobuf's JSON takes a field by either name, the other two are
@@ -88,6 +95,16 @@ def set_features(info: tfds.core.DatasetInfo, features: tfds.features.FeaturesDi
     info._features = features
 
 
+def set_supervised_keys(info: tfds.core.DatasetInfo, keys: tuple[str, ...] | None) -> None:
+    """Replaces what an info says of `as_supervised`, for the same reason."""
+    if keys is None:
+        info.as_proto.ClearField("supervised_keys")
+    else:
+        # Not left to be read: with protobuf 6 TFDS fails to merge it into what is not set.
+        proto = dataset_info._supervised_keys_to_proto(keys)
+        info.as_proto.supervised_keys.CopyFrom(proto)
+
+
 class CheckedInfo(tfds.core.DatasetInfo):  # type: ignore[misc]
     """An info that says what is wrong with its file, and takes no other splits than were built."""
 
@@ -122,14 +139,26 @@ class CheckedInfo(tfds.core.DatasetInfo):  # type: ignore[misc]
         built = {
             path.name: count for split in record.splits for path, _, count in record.shards(split)
         }
-        image, label = (record.content[part] for part in ("image", "label"))
+        if record.adopted and record.adopted["is_split_by_index"]:
+            built = {
+                name.replace(".tfrecord-", ".only_tfrds_reads_this-"): count
+                for name, count in built.items()
+            }
         features = dict(self.features.items())
-        image_shape = getattr(features.get(image["key"]), "shape", None)
-        num_classes = getattr(features.get(label["key"]), "num_classes", None)
+        image_shape = getattr(features.get(record.image_key), "shape", None)
+        num_classes = getattr(features.get(record.label_key), "num_classes", 0)
+        names = sorted((record.image_key, *(spec.name for spec in record.features)))
+        columns = {
+            spec.name: (spec.shape, spec.dtype)
+            for spec in record.columns
+            if spec.name != record.label_key or record.label_kind == "value"
+        }
         for file, found, expected in (
             (INFO_FILE, shard_lengths, built),
             (FEATURES_FILE, image_shape, record.image_shape),
-            (FEATURES_FILE, num_classes, label["num_classes"]),
+            (FEATURES_FILE, num_classes, record.num_classes),
+            (FEATURES_FILE, sorted(features), names),
+            (FEATURES_FILE, {name: _described(features.get(name)) for name in columns}, columns),
         ):
             if found != expected:
                 raise DatasetError(
@@ -138,10 +167,29 @@ class CheckedInfo(tfds.core.DatasetInfo):  # type: ignore[misc]
                 )
 
 
+def _described(feature: Any) -> tuple[Any, str] | None:
+    """Returns (shape, dtype) of a feature of numbers or text."""
+    if feature is None:
+        return None
+    info = feature.get_tensor_info()
+    name = np.dtype(info.np_dtype).name
+    return tuple(info.shape), "string" if name == "object" else name
+
+
+def class_names(info: tfds.core.DatasetInfo) -> list[str]:
+    """Returns the class names of a dataset of ours; none where its labels are no classes."""
+    for feature in info.features.values():
+        if isinstance(feature, tfds.features.ClassLabel):
+            return list(feature.names or ())
+    return []
+
+
 def read_info(builder: tfds.core.DatasetBuilder, directory: pathlib.Path) -> None:
     """Lets a builder's info say what lies in `directory` now: TFDS reads it once, at the start."""
     builder.is_replaced = False
     set_features(builder.info, read_features(directory))
+    # TFDS would keep what was declared before.
+    set_supervised_keys(builder.info, supervised_keys(read_build_record(directory)))
     builder.info.read_from_directory(directory)
 
 
@@ -205,8 +253,17 @@ def _class_names(content: Any) -> set[str]:
     return names.union(*map(_class_names, content.values()))
 
 
+# The names of shards in TFDS's metadata where records of a split lie among those of others: no such
+# files exist, since TFDS would read them from the front.
+_ONLY_BY_INDEX = "{DATASET}-{SPLIT}.only_tfrds_reads_this-{SHARD_X_OF_Y}"
+
+
 def split_infos(
-    name: str, directory: str, splits: Mapping[str, tuple[list[int], int]]
+    name: str,
+    directory: str,
+    splits: Mapping[str, tuple[list[int], int]],
+    *,
+    is_only_by_index: bool = False,
 ) -> splits_lib.SplitDict:
     """Returns TFDS's description of splits that we wrote.
 
@@ -214,7 +271,9 @@ def split_infos(
       name: of the dataset.
       directory: where its files lie.
       splits: (shard lengths, bytes of all records) by split.
+      is_only_by_index: whether TFDS's own reader cannot read them.
     """
+    template = {"template": _ONLY_BY_INDEX} if is_only_by_index else {"filetype_suffix": "tfrecord"}
     return splits_lib.SplitDict(
         [
             splits_lib.SplitInfo(
@@ -222,7 +281,7 @@ def split_infos(
                 shard_lengths=shard_lengths,
                 num_bytes=num_bytes,
                 filename_template=naming.ShardedFileTemplate(
-                    dataset_name=name, data_dir=directory, split=split, filetype_suffix="tfrecord"
+                    dataset_name=name, data_dir=directory, split=split, **template
                 ),
             )
             for split, (shard_lengths, num_bytes) in splits.items()

@@ -23,16 +23,24 @@ class ImageVisualizer:
         import tensorflow as tf
         from tensorflow_datasets.core.visualization.image_visualizer import ImageGridVisualizer
 
-        from tfrds.features import Image, Label
+        from tfrds.features import Image, Label, MultiLabel
 
         def displayed(example: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
             shown = dict(example)
             for key, feature in ds_info.features.items():
                 if isinstance(feature, Image):
                     shown[key] = tf.saturate_cast(tf.round(example[key]), tf.uint8)
-                elif isinstance(feature, Label):
-                    shown[key] = tf.argmax(example[key])
+                elif isinstance(feature, Label) and key in example:
+                    shown[key] = numbers(feature, example[key])
             return shown
+
+        def numbers(feature: Label, label: tf.Tensor) -> tf.Tensor:
+            if label.shape.rank == 0:
+                return label  # read as a number
+            if isinstance(feature, MultiLabel):
+                return tf.where(label > 0)[:, 0]
+            is_binary = label.shape.rank == 1 and label.shape[0] == 1
+            return tf.cast(label[0], tf.int64) if is_binary else tf.argmax(label)
 
         return ImageGridVisualizer().show(ds.map(displayed), ds_info, **options)
 

@@ -5,17 +5,19 @@ docs/FORMAT.md lists its content.
 """
 
 import dataclasses
+import functools
 import hashlib
 import json
+import os
 import pathlib
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from tfrds.checks import check_background, check_choice, check_split_name, parse_image_size
+from tfrds.disk.columns import ADDED_KEYS, MAX_KEY_BYTES, WEIGHT_KEY, ColumnSpec
 from tfrds.disk.layout import RECORD_FILE, SplitFiles
 from tfrds.errors import DatasetError
-from tfrds.spec import RESIZES
+from tfrds.spec import CLASS_KINDS, LABEL_KINDS, RESIZES
 
 FORMAT = "1.0"
 
@@ -65,6 +67,49 @@ class BuildRecord:
         """
         height, width, channels = self.content["image"]["shape"]
         return height, width, channels
+
+    @property
+    def image_key(self) -> str:
+        """Name of the image's feature."""
+        return str(self.content["image"]["key"])
+
+    @property
+    def label_key(self) -> str:
+        """Name of the label's feature, also where there is none."""
+        return str(self.content["label"]["key"])
+
+    @property
+    def label_kind(self) -> str:
+        """One of `tfrds.spec.LABEL_KINDS`."""
+        return str(self.content["label"]["kind"])
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes, 0 where labels are none."""
+        return int(self.content["label"]["num_classes"])
+
+    @property
+    def index_labels(self) -> range:
+        """What the index says of labels: class numbers, or -1 for all."""
+        return range(self.num_classes) if self.label_kind in CLASS_KINDS else range(-1, 0)
+
+    @functools.cached_property
+    def columns(self) -> tuple[ColumnSpec, ...]:
+        """The columns that have files of their own; of other labels than classes one of them."""
+        return tuple(map(ColumnSpec.from_dict, self.content["columns"]))
+
+    @functools.cached_property
+    def features(self) -> tuple[ColumnSpec, ...]:
+        """All that records hold beside their images."""
+        if self.label_kind not in CLASS_KINDS:
+            return self.columns
+        return (ColumnSpec(name=self.label_key, dtype="int64"), *self.columns)
+
+    @property
+    def adopted(self) -> Mapping[str, Any] | None:
+        """How records that others wrote are read where they lie; None: a build wrote them."""
+        adopted: Mapping[str, Any] | None = self.content.get("adopted")
+        return adopted
 
     @property
     def splits(self) -> list[str]:
@@ -141,7 +186,7 @@ def check_complete(record: BuildRecord) -> None:
             and all(isinstance(source[name], str) for name in ("kind", "digest"))
             and all(type(count) is int for count in (*counts, *totals.get("left_out", {}).values()))
             and all(isinstance(version, str) for version in encoders.values())
-            and all(isinstance(shard["sha256"], str) for shard in shards)
+            and all(isinstance(shard["sha256"], str) or "adopted" in content for shard in shards)
             and all(0 <= shard["generation"] < 2**31 for shard in shards)
         )
     except (KeyError, TypeError, AttributeError) as error:
@@ -171,11 +216,12 @@ def _check(path: pathlib.Path, content: Any) -> None:
             and content["image"]["encoding"] in ("raw", "jpeg", "original")
             and _is_shape(content["image"]["shape"], content["image"]["encoding"])
             and _has_read_options(content["options"])
-            and type(content["label"]["num_classes"]) is int
-            and 0 < content["label"]["num_classes"] < 2**31
+            and _is_label(content["label"])
+            and _are_columns(content)
             and all(_is_key(content[part]["key"]) for part in ("image", "label"))
             and len(content["splits"]) > 0
             and all(_is_split(name, split) for name, split in content["splits"].items())
+            and ("adopted" not in content or _is_adopted(content))
         )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise _incomplete(path, error) from error
@@ -194,8 +240,47 @@ def _never_written(path: pathlib.Path) -> DatasetError:
 
 
 def _is_key(key: Any) -> bool:
-    # The label's key is part of a file's name.
-    return isinstance(key, str) and re.fullmatch(r"\w+", key) is not None
+    # The label's key is part of a file's name, in which no "/" is left.
+    return (
+        isinstance(key, str)
+        and key.isprintable()
+        and 0 < len(key.encode()) <= MAX_KEY_BYTES
+        and key not in (*ADDED_KEYS, WEIGHT_KEY)
+    )
+
+
+def _is_label(label: Mapping[str, Any]) -> bool:
+    check_choice("label kind", label["kind"], LABEL_KINDS)
+    least = 0 if label["kind"] in ("value", "none") else 1
+    number = label["num_classes"]
+    return type(number) is int and least <= number < (2**31 if least else 1)
+
+
+def _are_columns(content: Mapping[str, Any]) -> bool:
+    """Whether the columns are some that a build writes, the label among them where it must be."""
+    specs = list(map(ColumnSpec.from_dict, content["columns"]))
+    names = [spec.name for spec in specs]
+    label = content["label"]
+    forms = [(spec.dtype, spec.shape) for spec in specs if spec.name == label["key"]]
+    if label["kind"] == "multi":
+        is_label = forms == [("int32", None)]
+    elif label["kind"] == "value":
+        is_label = [dtype for dtype, _ in forms] == ["float32"] and forms[0][1] is not None
+    else:
+        is_label = not forms
+    extras = [spec for spec in specs if spec.name != label["key"]]
+    taken = {content["image"]["key"], label["key"], *ADDED_KEYS}
+    return (
+        is_label
+        and len(set(names)) == len(names)
+        and not taken & {spec.name for spec in extras}
+        and all(spec.shape is not None for spec in extras)
+        and all(
+            (spec.dtype, spec.shape) == ("float32", ())
+            for spec in extras
+            if spec.name == WEIGHT_KEY
+        )
+    )
 
 
 def _has_read_options(options: Mapping[str, Any]) -> bool:
@@ -213,6 +298,18 @@ def _is_shape(shape: list[Any], encoding: str) -> bool:
         and (encoding != "raw" or None not in shape)
         and all(side is None or (type(side) is int and side > 0) for side in shape[:2])
         and (type(shape[2]) is int and shape[2] > 0)
+    )
+
+
+def _is_adopted(content: Mapping[str, Any]) -> bool:
+    how = content["adopted"]
+    shards = [shard for split in content["splits"].values() for shard in split["shards"]]
+    return (
+        type(how["label_offset"]) is int
+        and abs(how["label_offset"]) < 2**31  # it is added to int32
+        and all(type(how[name]) is bool for name in ("has_text_labels", "is_split_by_index"))
+        and all(os.path.isabs(shard["path"]) and type(shard["mtime_ns"]) is int for shard in shards)
+        and not content["columns"]
     )
 
 

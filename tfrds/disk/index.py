@@ -48,18 +48,20 @@ def write_parts(path: pathlib.Path, parts: Sequence[NDArray[Any]]) -> None:
 
     Args:
       path: of the file.
-      parts: one or more, one-dimensional, of one dtype without objects.
+      parts: one or more, [n, *shape] of one shape and of one dtype without objects.
     """
     header = np.lib.format.header_data_from_array_1_0(parts[0])
-    header["shape"] = (sum(map(len, parts)),)
+    header["shape"] = (sum(map(len, parts)), *parts[0].shape[1:])
     with path.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
         for part in parts:
             file.write(np.ascontiguousarray(part).data)
 
 
-def map_array(path: pathlib.Path, dtype: np.dtype[Any], length: int | None) -> NDArray[Any]:
-    """Maps a one-dimensional `.npy` file of `dtype`, read-only; touches only its header.
+def map_array(
+    path: pathlib.Path, dtype: np.dtype[Any], length: int | None, shape: tuple[int, ...] = ()
+) -> NDArray[Any]:
+    """Maps a `.npy` file of `dtype` [length, *shape], read-only; touches only its header.
 
     Raises:
       DatasetError: missing, cut off, not such a file, or not `length` elements (None: any length).
@@ -71,10 +73,12 @@ def map_array(path: pathlib.Path, dtype: np.dtype[Any], length: int | None) -> N
             f"{path}: cannot be opened as an array of {dtype}: {error}. Build the dataset again, "
             "or copy it again."
         ) from error
-    if array.dtype != dtype or array.ndim != 1 or (length is not None and len(array) != length):
+    is_of_shape = array.ndim == 1 + len(shape) and array.shape[1:] == shape
+    if array.dtype != dtype or not is_of_shape or length not in (None, len(array)):
         expected = "any number of" if length is None else f"{length:,}"
         raise DatasetError(
-            f"{path}: expected {expected} elements of {dtype}, found {array.shape} of "
+            f"{path}: expected {expected} elements of {dtype}{list(shape) or ''}, found "
+            f"{array.shape} of "
             f"{array.dtype}. "
             "Build the dataset again, or copy it again."
         )
@@ -90,17 +94,22 @@ def open_index(path: pathlib.Path, shard_lengths: Sequence[int]) -> Rows:
     return map_array(path, ROW, sum(shard_lengths))
 
 
-def open_labelled_index(path: pathlib.Path, shard_lengths: Sequence[int], num_classes: int) -> Rows:
+def open_labelled_index(path: pathlib.Path, shard_lengths: Sequence[int], labels: range) -> Rows:
     """Does what `open_index` does, and looks at each row's label.
 
+    Args:
+      path: of the index.
+      shard_lengths: records of each shard.
+      labels: what they may be.
+
     Raises:
-      DatasetError: as `open_index`, or a label is no class number.
+      DatasetError: as `open_index`, or a label is none of these.
     """
     rows = open_index(path, shard_lengths)
     low, high = int(rows["label"].min()), int(rows["label"].max())
-    if low < 0 or high >= num_classes:
+    if low not in labels or high not in labels:
         raise DatasetError(
-            f"{path}: expected class numbers from 0 to {num_classes - 1:,}, found {low:,} to "
+            f"{path}: expected class numbers from {labels[0]} to {labels[-1]:,}, found {low:,} to "
             f"{high:,}. Copy or build the dataset again."
         )
     return rows

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from tfrds.disk.index import map_array, write_array, write_parts
 from tfrds.errors import DatasetError
 
-# Gathering needs eight bytes of positions a byte of key: in blocks, a million keys stay within a
-# few megabytes.
-_BLOCK = 16_384
+# Gathering needs eight bytes of positions a byte of key: in blocks of so many bytes of keys, it
+# stays within a few megabytes. A longer key is copied by itself.
+_BLOCK_BYTES = 2**18
 
 
 class Keys:
@@ -67,19 +67,28 @@ class Keys:
 
     def take(self, rows: NDArray[np.int64]) -> "Keys":
         """Returns the keys at `rows`, in that order."""
-        lengths = np.diff(self.offsets)[rows]
-        offsets = np.zeros(len(rows) + 1, "<u8")
+        starts = self.offsets[rows].astype(np.int64)
+        lengths = self.offsets[rows + 1].astype(np.int64) - starts
+        offsets = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
         blob = np.empty(int(offsets[-1]), np.uint8)
-        for first in range(0, len(rows), _BLOCK):
-            block = slice(first, first + _BLOCK)
-            sizes = lengths[block].astype(np.int64)
-            # The position of each byte: its key's start, plus how far into the key it is.
-            into_key = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-            source = np.repeat(self.offsets[rows[block]].astype(np.int64), sizes) + into_key
+        # The position of each byte: its key's start, plus how far into the key it is.
+        shifts = starts - offsets[:-1]
+        first = 0
+        while first < len(rows):
             start = int(offsets[first])
-            blob[start : start + len(source)] = self.blob[source]
-        return Keys(blob, offsets)
+            last = int(np.searchsorted(offsets, start + _BLOCK_BYTES, side="right")) - 1
+            if last <= first:
+                last = first + 1
+                blob[start : offsets[last]] = self.blob[
+                    starts[first] : starts[first] + lengths[first]
+                ]
+            else:
+                block = slice(first, last)
+                source = np.arange(start, offsets[last]) + np.repeat(shifts[block], lengths[block])
+                blob[start : offsets[last]] = self.blob[source]
+            first = last
+        return Keys(blob, offsets.astype("<u8"))
 
 
 def join_keys(parts: Sequence[Keys]) -> Keys:

@@ -57,6 +57,10 @@ class SplitFiles:
         """Where each key starts."""
         return self.directory / f"{self.name}-{self.split}.key_offsets.npy"
 
+    def values(self, name: str) -> pathlib.Path:
+        """Values beside the images, or where each of them starts: "labels", "label_offsets" ..."""
+        return self.directory / f"{self.name}-{self.split}.{name}.npy"
+
 
 def skipped_file(directory: pathlib.Path) -> pathlib.Path:
     """Returns the path of the list of inputs that a build left out; absent where there are none."""
@@ -66,9 +70,9 @@ def skipped_file(directory: pathlib.Path) -> pathlib.Path:
 def class_names_file(directory: pathlib.Path, label_key: str) -> pathlib.Path:
     """Returns the path of the class names, one a line.
 
-    Source: TFDS's `ClassLabel.save_metadata`.
+    Source: TFDS's `FeaturesDict.save_metadata` and `ClassLabel.save_metadata`.
     """
-    return directory / f"{label_key}.labels.txt"
+    return directory / f"{label_key.replace('/', '.')}.labels.txt"
 
 
 def staging_dir(target: pathlib.Path) -> pathlib.Path:

@@ -1,6 +1,7 @@
 """TFRecord frames and `tf.train.Example` bytes: the same bytes for the same example, always.
 
-Gets an image's stored bytes and its label, gives the framed record; `shards.py` writes it. Written
+Gets an image's length and the features beside it, gives what stands around the image in the framed
+record; `shards.py` writes it. Written
 by hand because protobuf orders a map's entries differently in each process and promises no bytes
 across versions.
 
@@ -10,6 +11,7 @@ tensorflow/core/example/example.proto.
 
 import functools
 import struct
+from collections.abc import Sequence
 
 import google_crc32c
 
@@ -44,30 +46,63 @@ def frame_footer(data: bytes) -> bytes:
     return struct.pack("<I", masked_crc(data))
 
 
-@functools.lru_cache(maxsize=4096)
 def example_parts(
-    image_length: int, label: int, image_key: str, label_key: str
+    image_length: int, image_key: str, before: bytes, after: bytes
 ) -> tuple[bytes, bytes]:
     """Returns the bytes of an Example before and after its image of `image_length` bytes.
 
-    Features stand in byte order of their keys. Cached: raw images of one shape share a few parts,
-    one for each class.
+    Args:
+      image_length: bytes.
+      image_key: name of the image's feature.
+      before: entries of the features whose keys stand before it in byte order, by
+        `feature_entry`.
+      after: entries of those behind it.
     """
-    label_entry = _wrap(0x0A, _wrap(0x0A, label_key.encode()) + _wrap(0x12, _int64_feature(label)))
-    image_first = image_key.encode() < label_key.encode()
-    before, after = (b"", label_entry) if image_first else (label_entry, b"")
+    first, head = _image_heads(image_length, image_key, len(before), len(after))
+    return first + before + head, after
+
+
+@functools.lru_cache(maxsize=4096)
+def _image_heads(
+    image_length: int, image_key: str, bytes_before: int, bytes_after: int
+) -> tuple[bytes, bytes]:
+    """Returns the first bytes of an Example, and those just before its image.
+
+    Cached: raw images of one shape share a few. Never by what lies beside them, which may be large.
+    """
     head = _wrap(0x0A, b"", image_length)  # BytesList.value
     head = _wrap(0x0A, head, image_length)  # Feature.bytes_list
-    head = _wrap(0x0A, image_key.encode()) + _wrap(
-        0x12, head, image_length
-    )  # the map's key and value
-    head = _wrap(0x0A, head, image_length)  # Features.feature
-    head = _wrap(0x0A, before + head, image_length + len(after))  # Example.features
-    return head, after
+    # The map's key and value, then Features.feature.
+    head = _wrap(0x0A, image_key.encode()) + _wrap(0x12, head, image_length)
+    head = _wrap(0x0A, head, image_length)
+    inner = bytes_before + len(head) + image_length + bytes_after
+    return _wrap(0x0A, b"", inner), head  # Example.features
 
 
-def _int64_feature(value: int) -> bytes:
-    return _wrap(0x1A, _wrap(0x0A, _varint(value)))  # Feature.int64_list, Int64List.value (packed)
+def feature_entry(key: str, feature: bytes) -> bytes:
+    """Returns a feature with its key, as an entry of Features.feature."""
+    return _wrap(0x0A, _wrap(0x0A, key.encode()) + _wrap(0x12, feature))
+
+
+def int64_feature(values: Sequence[int]) -> bytes:
+    """Returns a `tf.train.Feature` of whole numbers; an empty list stays one of whole numbers."""
+    packed = b"".join(map(_signed_varint, values))
+    return _wrap(0x1A, _wrap(0x0A, packed) if values else b"")  # int64_list, its value (packed)
+
+
+def float_feature(values: Sequence[float]) -> bytes:
+    """Returns a `tf.train.Feature` of float32 numbers."""
+    packed = struct.pack(f"<{len(values)}f", *values)
+    return _wrap(0x12, _wrap(0x0A, packed) if values else b"")  # float_list, its value (packed)
+
+
+def bytes_feature(value: bytes) -> bytes:
+    """Returns a `tf.train.Feature` of one byte string."""
+    return _wrap(0x0A, _wrap(0x0A, value))  # bytes_list, its value
+
+
+def _signed_varint(value: int) -> bytes:
+    return _varint(value + 2**64 if value < 0 else value)  # int64 in two's complement
 
 
 def _wrap(tag: int, payload: bytes, bytes_to_come: int = 0) -> bytes:

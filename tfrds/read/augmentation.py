@@ -88,17 +88,17 @@ class Augmentation:
     def __call__(
         self,
         images: tf.Tensor,
-        labels: tf.Tensor,
+        labels: tf.Tensor | None,
         parameters: tf.Tensor | None,
         values: Values,
         *,
         is_one_shape: bool,
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+    ) -> tuple[tf.Tensor, tf.Tensor | None]:
         """Returns the model's images and labels.
 
         Args:
           images: uint8 or float32 [batch, height, width, channels], 0..255, or one without batch.
-          labels: int32 [batch] or [], class numbers.
+          labels: as `Values` takes them, with or without batch; None where there are none.
           parameters: float32 [batch, num_parameters] or [num_parameters], where there are any.
           values: of pixels and labels.
           is_one_shape: whether all calls are for images of one shape; code is compiled for each.
@@ -108,11 +108,11 @@ class Augmentation:
         if images.shape.rank == 3:
             batch = (
                 images[tf.newaxis],
-                labels[tf.newaxis],
+                None if labels is None else labels[tf.newaxis],
                 None if parameters is None else parameters[tf.newaxis],
             )
             images, labels = self(*batch, values, is_one_shape=is_one_shape)
-            return images[0], labels[0]
+            return images[0], None if labels is None else labels[0]
         labels = values.labels(labels)
         waiting: list[BatchStage] = []
         first = 0  # parameter of the first stage that waits
@@ -194,8 +194,8 @@ def _name(stage: Any) -> str:
 
 
 def _call_foreign(
-    stage: Callable[..., Any], images: tf.Tensor, labels: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor]:
+    stage: Callable[..., Any], images: tf.Tensor, labels: tf.Tensor | None
+) -> tuple[tf.Tensor, tf.Tensor | None]:
     images = tf.cast(images, tf.float32)
     if _is_keras_layer(stage):
         return stage(images, training=True), labels
@@ -219,12 +219,12 @@ def _is_keras_layer(stage: Any) -> bool:
 
 def _plain(
     stages: tuple[BatchStage, ...], values: Values | None
-) -> Callable[..., tuple[tf.Tensor, tf.Tensor]]:
+) -> Callable[..., tuple[tf.Tensor, tf.Tensor | None]]:
     """Returns a function of (images, labels, parameters), which ends with `values`."""
 
     def apply(
-        images: tf.Tensor, labels: tf.Tensor, parameters: tf.Tensor | None
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+        images: tf.Tensor, labels: tf.Tensor | None, parameters: tf.Tensor | None
+    ) -> tuple[tf.Tensor, tf.Tensor | None]:
         first = 0
         for stage in stages:
             last = first + stage.num_parameters
@@ -239,14 +239,14 @@ def _plain(
 @functools.cache
 def _compiled(
     stages: tuple[BatchStage, ...], values: Values | None
-) -> Callable[..., tuple[tf.Tensor, tf.Tensor]]:
+) -> Callable[..., tuple[tf.Tensor, tf.Tensor | None]]:
     """Returns the same compiled by XLA; pipelines of a process share it, as it is never freed.
 
     A flip of 224 x 224 takes 1.2 times a copy this way, 13 times by plain operations.
     """
     if not stages and (values is None or values.is_mere_cast):
         return _plain(stages, values)
-    compiled: Callable[..., tuple[tf.Tensor, tf.Tensor]] = tf.function(
+    compiled: Callable[..., tuple[tf.Tensor, tf.Tensor | None]] = tf.function(
         _plain(stages, values), jit_compile=has_compiler(), autograph=False
     )
     return compiled

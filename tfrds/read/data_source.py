@@ -79,10 +79,10 @@ class SourceSpec:
 class DataSource:
     """Examples by their number: `source[i]` is the i-th one of the dataset without shuffling.
 
-    Example: dict of the image's key, dtype [height, width, channels], and the label's key, by
-    `label_mode`; with "key", a str, where asked for. The values are those of `as_dataset` with the
-    same read options, each a copy of its own. May be pickled to other processes, forked, and used
-    by several threads at once.
+    Example: dict of the image's key, dtype [height, width, channels], the label's key, by
+    `label_mode`, and the columns' names, text as str; with "key", a str, where asked for. The
+    values are those of `as_dataset` with the same read options, each a copy of its own. May be
+    pickled to other processes, forked, and used by several threads at once.
 
     Args:
       spec: of the source.
@@ -212,8 +212,9 @@ def open_source(
                 image_shape=stored_shape(record),
                 resize=choose_resize(record, options),
                 values=choose_values(record, options),
-                image_key=record.content["image"]["key"],
-                label_key=record.content["label"]["key"],
+                image_key=record.image_key,
+                label_key=record.label_key,
+                columns=tuple(spec for spec in record.columns if spec.name != record.label_key),
                 with_key=options.with_key,
                 verify_records=options.verify_records,
                 engine=options.engine,

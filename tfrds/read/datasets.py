@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfrds.disk.build_record import BuildRecord
+from tfrds.disk.columns import WEIGHT_KEY, ColumnSpec
 from tfrds.errors import ConfigError
 from tfrds.read import resolve
 from tfrds.read.augmentation import Augmentation, parse_augmentation
@@ -24,7 +25,7 @@ from tfrds.read.stages.crop import CenterCrop
 from tfrds.read.stages.resize import Resize
 from tfrds.read.stages.stage import CropStage
 from tfrds.read.stages.values import Values
-from tfrds.read.stream import check_stream, make_stream
+from tfrds.read.stream import check_stored_in_order, check_stream, make_stream
 from tfrds.read_options import ReadOptions
 
 
@@ -44,6 +45,7 @@ def read_split(
     """
     if request.options.engine == "stream":
         check_stream(request.options, shuffle=request.shuffle, with_tfds_id=request.with_tfds_id)
+        check_stored_in_order(record)
     splits = list(dict.fromkeys(split for split, _, _ in stretches))
     reader = open_reader(record, splits, request.options)
     ranges = [(reader.first_row(split) + first, count) for split, first, count in stretches]
@@ -76,7 +78,7 @@ def make_spec(
         options.augment,
         seed=request.seed,
         channels=stored[2],
-        label_mode=options.label_mode,
+        label_mode=resolve.choose_label_mode(record, options),
         batch_size=steps.batch_size,
     )
     crop = augmentation.crop
@@ -99,9 +101,11 @@ def make_spec(
         batch_resize=resize if is_batch_resized else None,
         augmentation=augmentation,
         values=choose_values(record, options),
-        image_key=record.content["image"]["key"],
-        label_key=record.content["label"]["key"],
-        weights=_weights(request, augmentation, num_examples),
+        image_key=record.image_key,
+        label_key=record.label_key,
+        label_offset=(record.adopted or {}).get("label_offset", 0),
+        weights=_weights(record, request, augmentation, num_examples),
+        columns=_columns(record, request),
         with_key=options.with_key,
         with_tfds_id=request.with_tfds_id,
         supervised=request.supervised,
@@ -132,9 +136,18 @@ def _check_that_it_cuts(record: BuildRecord, options: ReadOptions, crop: CropSta
 
 
 def _weights(
-    request: Request, augmentation: Augmentation, num_examples: int
+    record: BuildRecord, request: Request, augmentation: Augmentation, num_examples: int
 ) -> SampleWeights | None:
-    if request.options.sample_weight is None:
+    given = request.options.sample_weight
+    has_own = request.supervised and any(spec.name == WEIGHT_KEY for spec in record.columns)
+    if given is None and not has_own:
+        return None
+    if request.supervised and resolve.choose_label_mode(record, request.options) == "none":
+        if given is not None:
+            raise ConfigError(
+                "sample_weight: without labels as_supervised yields the images alone, and no "
+                "weights. Leave one of them out."
+            )
         return None
     for stage in augmentation.stages:
         if getattr(stage, "is_mixing", False):
@@ -142,7 +155,21 @@ def _weights(
                 f"sample_weight: {type(stage).__name__} makes one example of two, which has no "
                 "weight of its own. Leave one of them out."
             )
-    return parse_sample_weight(request.options.sample_weight, num_examples, request.class_names)
+    if given is None:
+        return None  # the dataset's, a column
+    return parse_sample_weight(given, num_examples, request.class_names)
+
+
+def _columns(record: BuildRecord, request: Request) -> tuple[ColumnSpec, ...]:
+    """Returns the columns that are yielded beside image and label; of pairs only the weights."""
+    is_weighted = request.options.sample_weight is not None
+    return tuple(
+        spec
+        for spec in record.columns
+        if spec.name != record.label_key
+        and not (is_weighted and spec.name == WEIGHT_KEY)
+        and (spec.name == WEIGHT_KEY or not request.supervised)
+    )
 
 
 def choose_resize(record: BuildRecord, options: ReadOptions) -> Resize | None:

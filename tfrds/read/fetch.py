@@ -12,17 +12,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tfrds.disk.adopted import check_adopted, check_adopted_index
 from tfrds.disk.build_record import BuildRecord
+from tfrds.disk.class_names import read_class_names
 from tfrds.disk.index import JPEG, Rows, open_index
 from tfrds.disk.keys import Keys, open_keys
 from tfrds.disk.records import HEADER_BYTES
 from tfrds.errors import DatasetError
 from tfrds.read.advice import count_waits
+from tfrds.read.beside import Beside
 from tfrds.read.buffers import BufferPool
 from tfrds.read.cut import Cut, cut_boxes
 from tfrds.read.record_check import FRAME_BYTES, record_fault
 from tfrds.read.storage import choose_engine, open_storage
 from tfrds.read.stretches import runs, stretches
+from tfrds.spec import CLASS_KINDS
 
 # Below this many bytes an image, one gather of numpy is faster than a copy for each image, although
 # TensorFlow copies its result once more to align it.
@@ -46,13 +50,14 @@ class Batch:
     Attributes:
       images: uint8, or float32 where asked for, [n, height, width, channels] for raw pixels, else a
         list of n JPEG or PNG files, or of the pixels of n boxes.
-      labels: int32 [n].
+      labels: int32 [n], class numbers; float32 [n, num_classes], multi-hot, or numbers [n] or
+        [n, k] where labels are of these kinds; None where there are none.
       heights, widths: uint32 [n], pixels as stored.
       is_jpeg: bool [n].
     """
 
     images: "NDArray[Any] | list[bytes]"
-    labels: NDArray[np.int32]
+    labels: "NDArray[Any] | None"
     heights: NDArray[np.uint32]
     widths: NDArray[np.uint32]
     is_jpeg: NDArray[np.bool_]
@@ -93,10 +98,13 @@ class SplitReader:
         starts = [0]  # of each shard, in rows
         split_starts = [0]
         for split in splits:
+            check_adopted(record, split)
             shards = record.shards(split)
             self._indexes.append(
                 open_index(record.split_files(split).index, [records for _, _, records in shards])
             )
+            if verify_records:
+                check_adopted_index(record, split)
             for path, num_bytes, records in shards:
                 files.append((path, num_bytes))
                 starts.append(starts[-1] + records)
@@ -111,6 +119,10 @@ class SplitReader:
         self._advised = 0  # fetches that are
         self.is_raw = record.content["image"]["encoding"] == "raw"
         self._shape = tuple(side or 0 for side in record.image_shape)
+        self._has_classes = record.label_kind in CLASS_KINDS
+        self._beside = Beside(record, splits) if record.columns else None
+        has_names = verify_records and record.adopted and record.adopted["has_text_labels"]
+        self._class_names = read_class_names(record) if has_names else ()
 
     @property
     def num_rows(self) -> int:
@@ -186,7 +198,7 @@ class SplitReader:
             self._advised = _ADVISED
         return Batch(
             images=images,
-            labels=np.ascontiguousarray(entries["label"]),
+            labels=self._labels(rows, entries),
             heights=entries["height"],
             widths=entries["width"],
             is_jpeg=entries["encoding"] == JPEG,
@@ -217,9 +229,36 @@ class SplitReader:
         pieces = stretches(shards, np.clip(starts, 0, sizes), np.clip(stops, 0, sizes))
         return [functools.partial(self._files.read_ahead, *piece) for piece in pieces]
 
-    def labels(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Returns int32 [n], the labels of `rows`, from the index alone."""
-        return np.ascontiguousarray(self._entries(rows)["label"])
+    def class_numbers(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Returns int32 [n], the classes of `rows`, from the index alone; -1: no single ones."""
+        entries = self._entries(rows)
+        return self._classes(entries) if self._has_classes else np.array(entries["label"])
+
+    def labels(self, rows: NDArray[np.int64]) -> NDArray[Any] | None:
+        """Returns the labels of `rows`, see `Batch`."""
+        return self._labels(rows, self._entries(rows))
+
+    def column(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """Returns the values of a column of the dataset, see `Beside.values`."""
+        if self._beside is None:
+            raise KeyError(name)
+        return self._beside.values(name, rows)
+
+    def _labels(self, rows: NDArray[np.int64], entries: Rows) -> NDArray[Any] | None:
+        if self._has_classes:
+            return self._classes(entries)
+        return self._beside.labels(rows) if self._beside else None
+
+    def _classes(self, entries: Rows) -> NDArray[np.int32]:
+        labels = np.ascontiguousarray(entries["label"])
+        # As numbers without a sign: one look finds negative ones, too.
+        if len(labels) and int(labels.view(np.uint32).max()) >= self._record.num_classes:
+            raise DatasetError(
+                f"{self._record.directory}: expected labels from 0 to "
+                f"{self._record.num_classes - 1:,}, the index says {labels.min():,} to "
+                f"{labels.max():,}. Copy or build the dataset again."
+            )
+        return labels
 
     def keys(self, rows: NDArray[np.int64]) -> list[bytes]:
         """Returns the UTF-8 keys of `rows`; call `open_keys` before."""
@@ -247,7 +286,7 @@ class SplitReader:
         entries = self._entries(rows)
         return Batch(
             images=[],
-            labels=np.ascontiguousarray(entries["label"]),
+            labels=self._labels(rows, entries),
             heights=entries["height"],
             widths=entries["width"],
             is_jpeg=entries["encoding"] == JPEG,
@@ -259,11 +298,12 @@ class SplitReader:
         room = np.maximum(self._files.sizes[shards] - offsets, 0)
         lengths = np.minimum(entries["length"].astype(np.int64) + FRAME_BYTES, room)
         data, starts = self._files.gather(shards, offsets, lengths)
-        names = [self._record.content[part]["key"] for part in ("image", "label")]
         for number, (start, length) in enumerate(
             zip(starts.tolist(), lengths.tolist(), strict=True)
         ):
-            fault = record_fault(data[start : start + length], entries[number], *names)
+            frame = data[start : start + length]
+            beside = self._beside.at(int(rows[number])) if self._beside else ()
+            fault = record_fault(frame, entries[number], self._record, self._class_names, beside)
             if fault:
                 shard = int(shards[number])
                 raise DatasetError(

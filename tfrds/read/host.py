@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from tfrds.disk.columns import ColumnSpec
 from tfrds.read.ahead import ReadAhead
 from tfrds.read.augmentation import Augmentation
 from tfrds.read.cut import Cut
@@ -43,7 +44,9 @@ class PipelineSpec:
       augmentation: random stages.
       values: of pixels and labels.
       image_key, label_key: names of the features.
-      weights: of examples, added as "sample_weight"; None: none.
+      label_offset: is added to class numbers that records hold, where they are streamed.
+      weights: of examples, added as "sample_weight"; None: those of the dataset, if any.
+      columns: of the dataset that are yielded.
       with_key: add the feature "key".
       with_tfds_id: add the feature "tfds_id".
       supervised: yield (image, label), or (image, label, weight), instead of a dict.
@@ -63,7 +66,9 @@ class PipelineSpec:
     values: Values
     image_key: str
     label_key: str
+    label_offset: int = 0
     weights: SampleWeights | None = None
+    columns: tuple[ColumnSpec, ...] = ()
     with_key: bool = False
     with_tfds_id: bool = False
     supervised: bool = False
@@ -130,9 +135,12 @@ class Pipeline:
         else:
             names["images"] = tf.TensorSpec((), tf.string)
             names["instructions"] = tf.TensorSpec((len(INSTRUCTIONS),), tf.int32)
-        names["labels"] = tf.TensorSpec((), tf.int32)
+        if (label := _label_spec(spec.values)) is not None:
+            names["labels"] = label
         if spec.augmentation.num_parameters:
             names["parameters"] = tf.TensorSpec((spec.augmentation.num_parameters,), tf.float32)
+        for column in spec.columns:
+            names[column_part(column)] = tf.TensorSpec(column.shape, column.dtype)
         if spec.weights:
             names["sample_weight"] = tf.TensorSpec((), tf.float32)
         if spec.with_key:
@@ -166,8 +174,10 @@ class Pipeline:
         examples = self.order.examples(epoch, positions)
         rows = self.order.rows_of(examples)
         fetched = self._fetch_images(epoch, positions, rows)
+        for column in self._spec.columns:
+            fetched[column_part(column)] = self._reader.column(column.name, rows)
         if self._spec.weights:
-            fetched["sample_weight"] = self._spec.weights.of(examples, fetched["labels"])
+            fetched["sample_weight"] = self._spec.weights.of(examples, fetched.get("labels"))
         if self._spec.with_key:
             fetched["key"] = _strings(self._reader.keys(rows))
         if self._spec.with_tfds_id:
@@ -192,7 +202,7 @@ class Pipeline:
         heights, widths = batch.heights.astype(np.int64), batch.widths.astype(np.int64)
         if crop and boxes is None:
             boxes = augmentation.boxes(epoch, positions, *example.cut_sizes(heights, widths))
-        fetched: dict[str, Any] = {"labels": batch.labels}
+        fetched: dict[str, Any] = {} if batch.labels is None else {"labels": batch.labels}
         if example.is_fetched_whole:
             fetched["images"] = batch.images
         else:
@@ -243,6 +253,22 @@ class Details(Pipeline):
             if augmentation.num_parameters
             else None,
         }
+
+
+def column_part(column: ColumnSpec) -> str:
+    """Returns what the part of a column is called; another word than all other parts."""
+    return f"column {column.name}"
+
+
+def _label_spec(values: Values) -> tf.TensorSpec | None:
+    """Returns what the label of an example is before its values; None: there is none."""
+    if values.label_mode == "none":
+        return None
+    if values.label_mode == "multi_hot":
+        return tf.TensorSpec((values.num_classes,), tf.float32)
+    if values.label_mode == "value":
+        return tf.TensorSpec(values.label_shape, tf.float32)
+    return tf.TensorSpec((), tf.int32)
 
 
 def _files(batch: Batch) -> list[bytes]:

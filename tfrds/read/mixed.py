@@ -49,11 +49,16 @@ class MixedReader:
             parts.append((chosen, reader.fetch(own, part, dtype)))
         return Batch(
             images=_merge_images([(chosen, batch.images) for chosen, batch in parts], len(rows)),
-            labels=_merge([(chosen, batch.labels) for chosen, batch in parts]),
+            labels=_merge_labels([(chosen, batch.labels) for chosen, batch in parts]),
             heights=_merge([(chosen, batch.heights) for chosen, batch in parts]),
             widths=_merge([(chosen, batch.widths) for chosen, batch in parts]),
             is_jpeg=_merge([(chosen, batch.is_jpeg) for chosen, batch in parts]),
         )
+
+    def column(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """Returns the values of a column; see `SplitReader.column`."""
+        shares = self._shares(rows)
+        return _merge([(chosen, reader.column(name, own)) for chosen, reader, own in shares])
 
     @property
     def is_waiting(self) -> bool:
@@ -117,6 +122,14 @@ def _merge(parts: Sequence[tuple[NDArray[np.int64], NDArray[Any]]]) -> NDArray[A
     for chosen, values in parts:
         merged[chosen] = values
     return merged
+
+
+def _merge_labels(
+    parts: Sequence[tuple[NDArray[np.int64], NDArray[Any] | None]],
+) -> NDArray[Any] | None:
+    """Returns the labels of all; None where there are none, which then none has."""
+    labels = [(chosen, values) for chosen, values in parts if values is not None]
+    return _merge(labels) if labels else None
 
 
 def _merge_images(parts: Sequence[tuple[NDArray[np.int64], Any]], count: int) -> Any:

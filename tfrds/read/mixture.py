@@ -96,13 +96,15 @@ def _check_alike(first: BuildRecord, other: BuildRecord, is_resized: bool) -> No
         shape = (height, width) if is_raw or not is_resized else None
         resize = None if is_raw else (built["resize"], tuple(built["background"]))
         kind = "raw" if is_raw else "JPEG or PNG"
-        keys = (record.content["image"]["key"], record.content["label"]["key"])
+        keys = (record.image_key, record.label_key)
         return {
             "encoding": kind,
             "image_size": shape,
             "channels": channels,
             "resize": resize,
             "keys": keys,
+            "label_kind": record.label_kind,
+            "columns": [(spec.name, spec.dtype, spec.shape) for spec in record.columns],
         }
 
     mine, others = traits(first), traits(other)

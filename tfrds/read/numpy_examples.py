@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfrds.disk.build_record import BuildRecord
+from tfrds.disk.columns import ColumnSpec
 from tfrds.errors import DatasetError
 from tfrds.read.buffers import BufferPool
 from tfrds.read.fetch import Batch, SplitReader
@@ -35,6 +36,7 @@ class ExampleSpec:
       resize: to one size; None: images are taken as they are.
       values: of pixels and labels.
       image_key, label_key: names of the features.
+      columns: of the dataset, added as features of their names.
       with_key: add the feature "key".
       verify_records, engine, in_memory: as `SplitReader` takes them.
     """
@@ -44,6 +46,7 @@ class ExampleSpec:
     values: ValuesSpec
     image_key: str
     label_key: str
+    columns: tuple[ColumnSpec, ...] = ()
     with_key: bool = False
     verify_records: bool = False
     engine: str | None = None
@@ -100,22 +103,28 @@ class Examples:
         rows = self._order.rows(0, positions)
         batch = self._reader.fetch(rows, dtype=self._fetched)
         self._check_labels(batch.labels)
-        labels = self._values.labels(batch.labels)
-        examples = [
-            {spec.image_key: image, spec.label_key: label}
-            for image, label in zip(self._images(batch, rows), labels, strict=True)
+        examples: list[dict[str, Any]] = [
+            {spec.image_key: image} for image in self._images(batch, rows)
         ]
+        if (labels := self._values.labels(batch.labels)) is not None:
+            for example, label in zip(examples, labels, strict=True):
+                example[spec.label_key] = label
+        for column in spec.columns:
+            values = self._reader.column(column.name, rows)
+            for example, value in zip(examples, values, strict=True):
+                is_text = column.dtype == "string"
+                example[column.name] = self._text(value, column.name) if is_text else value
         if spec.with_key:
             for example, key in zip(examples, self._reader.keys(rows), strict=True):
-                example["key"] = self._text(key)
+                example["key"] = self._text(key, "keys")
         return examples
 
-    def _text(self, key: bytes) -> str:
+    def _text(self, text: bytes, what: str) -> str:
         try:
-            return key.decode()
+            return text.decode()
         except UnicodeDecodeError as error:
             raise DatasetError(
-                f"{self._directory}: expected keys in UTF-8, found {key!r}. Copy or build the "
+                f"{self._directory}: expected {what} in UTF-8, found {text!r}. Copy or build the "
                 "dataset again."
             ) from error
 
@@ -190,8 +199,10 @@ class Examples:
             ) from error
         return image
 
-    def _check_labels(self, labels: NDArray[np.int32]) -> None:
+    def _check_labels(self, labels: NDArray[Any] | None) -> None:
         num_classes = self._spec.values.num_classes
+        if labels is None or labels.dtype != np.int32:
+            return
         if len(labels) and not 0 <= labels.min() <= labels.max() < num_classes:
             raise DatasetError(
                 f"{self._directory}: expected labels from 0 to {num_classes - 1}, the index says "

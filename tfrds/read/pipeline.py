@@ -14,10 +14,11 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from tfrds.cpus import available_cpus
+from tfrds.disk.columns import WEIGHT_KEY
 from tfrds.errors import TfrdsError
 from tfrds.read import host_calls
 from tfrds.read.fetch import SplitReader
-from tfrds.read.host import Pipeline, PipelineSpec
+from tfrds.read.host import Pipeline, PipelineSpec, column_part
 from tfrds.read.mixed import MixedReader
 from tfrds.read.order import Order
 from tfrds.read.steps import FETCHED_TOGETHER, Steps
@@ -38,9 +39,10 @@ def make_dataset(
     """Returns the dataset of one split expression.
 
     Element: dict of `image_key` float32 [batch, height, width, channels], 0..255, and `label_key`
-    float32 [batch, num_classes], one-hot; with "sample_weight" float32 [batch], "key" and "tfds_id"
-    string [batch] where asked for; without the batch dimension where there is no batch size;
-    (image, label) or (image, label, weight) where supervised. Its cardinality is known.
+    float32 [batch, num_classes], one-hot, or as `label_mode` has it; the dataset's columns;
+    "sample_weight" float32 [batch], "key" and "tfds_id" string [batch] where asked for; without the
+    batch dimension where there is no batch size; (image, label) or (image, label, weight) where
+    supervised, or the images alone where there are no labels. Its cardinality is known.
 
     While iterating, an error surfaces as `tf.errors.InvalidArgumentError` whose text holds ours.
     """
@@ -160,15 +162,8 @@ def _fetch_here(handle: NDArray[np.int64], step: NDArray[np.int64], names: bytes
             fetched = host_calls.find(int(handle)).fetch(int(step))
         return [*(fetched[name] for name, _ in parts), ""]
     except (TfrdsError, LookupError, OSError, MemoryError) as error:
-        return [*(_EMPTY[dtype] for _, dtype in parts), str(error)]
-
-
-_EMPTY = {
-    "uint8": np.zeros(0, np.uint8),
-    "int32": np.zeros(0, np.int32),
-    "float32": np.zeros(0, np.float32),
-    "string": np.zeros(0, object),
-}
+        empty = (np.zeros(0, object if dtype == "string" else dtype) for _, dtype in parts)
+        return [*empty, str(error)]
 
 
 def _decode(parts: dict[str, tf.Tensor], spec: PipelineSpec) -> dict[str, tf.Tensor]:
@@ -183,13 +178,20 @@ def make_values(parts: dict[str, tf.Tensor], spec: PipelineSpec) -> Any:
     images = spec.batch_resize(parts["images"]) if spec.batch_resize else parts["images"]
     is_one_shape = spec.steps.batch_size is not None or images.shape.is_fully_defined()
     images, labels = spec.augmentation(
-        images, parts["labels"], parts.get("parameters"), spec.values, is_one_shape=is_one_shape
+        images, parts.get("labels"), parts.get("parameters"), spec.values, is_one_shape=is_one_shape
     )
+    added = (WEIGHT_KEY, "key", "tfds_id")
+    others = {
+        **{column.name: parts[column_part(column)] for column in spec.columns},
+        **{name: parts[name] for name in added if name in parts},
+    }
     if spec.supervised:
-        return (images, labels, parts["sample_weight"]) if spec.weights else (images, labels)
-    added = ("sample_weight", "key", "tfds_id")
-    names = {name: parts[name] for name in added if name in parts}
-    return {spec.image_key: images, spec.label_key: labels, **names}
+        if labels is None:
+            return images
+        weights = (others[WEIGHT_KEY],) if WEIGHT_KEY in others else ()
+        return (images, labels, *weights)
+    label = {} if labels is None else {spec.label_key: labels}
+    return {spec.image_key: images, **label, **others}
 
 
 def _options(spec: PipelineSpec) -> tf.data.Options:

@@ -4,14 +4,18 @@ Gets the bytes around a record in a mapped shard and its row of the index, gives
 `fetch.py` asks it for each record where the user wants records verified. No TensorFlow.
 """
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from tfrds.disk.example_bytes import parse_example
+from tfrds.disk.adopted import parse_stored
+from tfrds.disk.build_record import BuildRecord
+from tfrds.disk.columns import Column
 from tfrds.disk.records import HEADER_BYTES, frame_footer, frame_header
+from tfrds.spec import CLASS_KINDS
 
 _FOOTER_BYTES = 4
 
@@ -19,14 +23,21 @@ _FOOTER_BYTES = 4
 FRAME_BYTES = HEADER_BYTES + _FOOTER_BYTES
 
 
-def record_fault(data: NDArray[np.uint8], entry: Any, image_key: str, label_key: str) -> str | None:
+def record_fault(
+    data: NDArray[np.uint8],
+    entry: Any,
+    build: BuildRecord,
+    class_names: Sequence[str] = (),
+    beside: Iterable[tuple[Column, int]] = (),
+) -> str | None:
     """Returns what is wrong with a record, None where all is right.
 
     Args:
       data: uint8, the record's frame, as much of it as the shard has.
       entry: the record's row of the index.
-      image_key: name of the feature.
-      label_key: name of the feature.
+      build: the record of the dataset's build.
+      class_names: of the dataset, where records hold them as text.
+      beside: each column of the dataset, and the record's row in it.
     """
     length = int(entry["length"])
     frame = data.tobytes()
@@ -46,12 +57,22 @@ def record_fault(data: NDArray[np.uint8], entry: Any, image_key: str, label_key:
     if any(content) and xxhash.xxh3_128_digest(image) != content:
         return "its image is another one than the index tells of: the shard was replaced"
     try:
-        example = parse_example(record, image_key, label_key)
+        example = parse_stored(record, build.image_key, build.features, build.adopted, class_names)
     except ValueError as error:
         return f"its Example cannot be parsed: {error}"
     place = (example.image_offset, example.image_length)
     if place != (first, int(entry["image_length"])):
         return f"its image lies at {place}, not where the index tells"
-    if example.label != int(entry["label"]):
-        return f"its label is {example.label:,}, the index says {int(entry['label']):,}"
-    return None
+    return _value_fault(example.values, int(entry["label"]), build, beside)
+
+
+def _value_fault(
+    values: Mapping[str, Any], said: int, build: BuildRecord, beside: Iterable[tuple[Column, int]]
+) -> str | None:
+    """Returns which value beside the image differs from what index and columns say."""
+    if build.label_kind in CLASS_KINDS:
+        (label,) = values[build.label_key]
+        if label != said:
+            return f"its label is {label:,}, the index says {said:,}"
+    differences = (column.difference(row, values[column.spec.name]) for column, row in beside)
+    return next(filter(None, differences), None)

@@ -6,7 +6,7 @@ Gets TFDS's arguments and our read options, gives the reader, the order and the 
 
 import dataclasses
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,10 @@ from tfrds.errors import ConfigError
 from tfrds.read.fetch import SplitReader
 from tfrds.read.order import Order
 from tfrds.read.permutation import block_sizes
-from tfrds.read.selection import class_groups, select_examples
+from tfrds.read.selection import class_groups, is_by_class, select_examples
 from tfrds.read.steps import Steps
 from tfrds.read_options import ReadOptions
+from tfrds.spec import CLASS_KINDS
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -86,11 +87,12 @@ def make_order(
       ConfigError: an option cannot be honoured, or chooses nothing.
     """
     options = request.options
+    _check_classes(record, options)
     subset = groups = None
     if options.select is not None or options.balance:
         everything = Order(ranges, seed=None)
         rows = everything.rows(0, np.arange(everything.num_examples))
-        labels = reader.labels(rows)
+        labels = reader.class_numbers(rows)
 
         def keys() -> list[bytes]:
             reader.open_keys()
@@ -121,6 +123,21 @@ def make_order(
         subset=subset,
         groups=groups,
     )
+
+
+def _check_classes(record: BuildRecord, options: ReadOptions) -> None:
+    """Raises ConfigError where examples are chosen by a single class that they do not have."""
+    by_class = {
+        "balance": options.balance is not None,
+        "select": is_by_class(options.select),
+        "sample_weight": isinstance(options.sample_weight, Mapping),
+    }
+    for name, is_asked in by_class.items():
+        if is_asked and record.label_kind not in CLASS_KINDS:
+            raise ConfigError(
+                f"{name}: examples of {record.name} have no single class: its labels are of the "
+                f"kind {record.label_kind!r}. Choose by keys or by an array instead."
+            )
 
 
 def make_steps(num_examples: int, request: Request) -> Steps:

@@ -65,7 +65,8 @@ class ValuesSpec:
       dtype: "float32", "bfloat16", "float16" or "uint8" of the images.
       center: subtracted from pixels of 0..255, a value for each channel or one for all.
       scale: multiplied with after that, likewise.
-      label_mode: "one_hot", "int" or "binary".
+      label_mode: one of `tfrds.read_options.LABEL_MODES`.
+      label_shape: of values, () or (k,).
       label_smoothing: 0..1, the share of a one-hot label that is spread over all classes.
     """
 
@@ -74,7 +75,45 @@ class ValuesSpec:
     center: tuple[float, ...] = (0.0,)
     scale: tuple[float, ...] = (1.0,)
     label_mode: str = "one_hot"
+    label_shape: tuple[int, ...] = ()
     label_smoothing: float = 0.0
+
+
+# How labels of each kind can be read; the first is the default.
+_MODES = {
+    "single": ("one_hot", "int", "binary", "none"),
+    "binary": ("binary", "int", "one_hot", "none"),
+    "multi": ("multi_hot", "none"),
+    "value": ("value", "none"),
+    "none": ("none",),
+}
+
+
+def choose_label_mode(record: BuildRecord, options: ReadOptions) -> str:
+    """Returns how the labels of a dataset are read.
+
+    Raises:
+      ConfigError: they cannot be read as asked for.
+    """
+    modes = _MODES[record.label_kind]
+    mode = options.label_mode or modes[0]
+    if mode not in modes:
+        raise ConfigError(
+            f"label_mode: labels of {record.name} are of the kind {record.label_kind!r} and can be "
+            f"read as {list(modes)}, got {mode!r}."
+        )
+    if mode == "binary" and record.num_classes != 2:
+        raise ConfigError(
+            f"label_mode: 'binary' is for two classes, {record.name} has {record.num_classes}. "
+            'Pass label_mode="int" or "one_hot".'
+        )
+    if options.label_smoothing and mode != "one_hot":
+        raise ConfigError(
+            f"label_smoothing: only one-hot labels can be smoothed, got "
+            f"{options.label_smoothing:g}, and those of {record.name} are read as {mode!r}. Leave "
+            "it out."
+        )
+    return mode
 
 
 def is_raw(record: BuildRecord) -> bool:
@@ -116,19 +155,16 @@ def choose_values(record: BuildRecord, options: ReadOptions) -> ValuesSpec:
       ConfigError: an option does not fit the dataset.
       DatasetError: pixels are to be measured, and a file is missing or damaged.
     """
-    num_classes = record.content["label"]["num_classes"]
-    if options.label_mode == "binary" and num_classes != 2:
-        raise ConfigError(
-            f"label_mode: 'binary' is for two classes, {record.name} has {num_classes}. Pass "
-            'label_mode="int" or "one_hot".'
-        )
+    mode = choose_label_mode(record, options)
+    shapes = [spec.shape for spec in record.columns if spec.name == record.label_key]
     center, scale = _affine(record, options)
     return ValuesSpec(
-        num_classes=num_classes,
+        num_classes=record.num_classes,
         dtype=options.dtype,
         center=center,
         scale=scale,
-        label_mode=options.label_mode,
+        label_mode=mode,
+        label_shape=shapes[0] or () if mode == "value" else (),
         label_smoothing=options.label_smoothing,
     )
 

@@ -64,6 +64,12 @@ def select_examples(
     return np.flatnonzero(chosen)
 
 
+def is_by_class(select: Any) -> bool:
+    """Whether a selection names classes."""
+    is_mapping = isinstance(select, Mapping)
+    return isinstance(select, list | tuple) or (is_mapping and "classes" in select)
+
+
 def class_groups(labels: NDArray[np.int32]) -> list[NDArray[np.int64]]:
     """Returns the examples of each class that has any, by their places in `labels`."""
     order = np.argsort(labels, kind="stable")
@@ -83,9 +89,11 @@ class SampleWeights:
     by_class: NDArray[np.float32] | None = None
     by_example: NDArray[np.float32] | None = None
 
-    def of(self, examples: NDArray[np.int64], labels: NDArray[np.int32]) -> NDArray[np.float32]:
+    def of(
+        self, examples: NDArray[np.int64], labels: NDArray[np.int32] | None
+    ) -> NDArray[np.float32]:
         """Returns float32 [m], the weights of examples by their numbers or labels."""
-        if self.by_class is not None:
+        if self.by_class is not None and labels is not None:
             return self.by_class[labels]
         if self.by_example is None:
             return np.ones(len(examples), np.float32)

@@ -7,13 +7,14 @@ knows (random numbers by position, sizes), so another process can run it.
 
 import pathlib
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from tfrds.disk.build_record import BuildRecord
 from tfrds.errors import ConfigError
-from tfrds.read.host import Details, PipelineSpec
+from tfrds.read.host import Details, PipelineSpec, column_part
 from tfrds.read.pipeline import (
     as_written,
     batch_examples,
@@ -56,6 +57,20 @@ def check_stream(options: ReadOptions, *, shuffle: bool, with_tfds_id: bool) -> 
             raise ConfigError(
                 f'{name}: engine="stream" cannot honour it, as it reads shards from front to end '
                 f"and without their index. To get it, {_REFUSED[name]}."
+            )
+
+
+def check_stored_in_order(record: BuildRecord) -> None:
+    """Raises ConfigError where shards that others wrote cannot be read from front to end."""
+    how = record.adopted or {}
+    for name, reason in {
+        "is_split_by_index": "records of other splits lie among those of each",
+        "has_text_labels": "its labels are the names of classes",
+    }.items():
+        if how.get(name):
+            raise ConfigError(
+                f'engine: "stream" cannot read {record.name}, which was adopted: {reason}. Pass '
+                '"mmap" or "pread", or leave it out.'
             )
 
 
@@ -133,16 +148,34 @@ def _parts(
 
 
 def _parse(serialized: tf.Tensor, spec: PipelineSpec) -> dict[str, tf.Tensor]:
-    features = {
-        spec.image_key: tf.io.FixedLenFeature([], tf.string),
-        spec.label_key: tf.io.FixedLenFeature([], tf.int64),
-    }
+    mode = spec.values.label_mode
+    features: dict[str, Any] = {spec.image_key: tf.io.FixedLenFeature([], tf.string)}
+    for column in spec.columns:
+        dtype = {"float32": tf.float32, "string": tf.string}.get(column.dtype, tf.int64)
+        features[column.name] = tf.io.FixedLenFeature(column.shape, dtype)
+    if mode == "multi_hot":
+        features[spec.label_key] = tf.io.RaggedFeature(tf.int64)
+    elif mode == "value":
+        features[spec.label_key] = tf.io.FixedLenFeature(spec.values.label_shape, tf.float32)
+    elif mode != "none":
+        features[spec.label_key] = tf.io.FixedLenFeature([], tf.int64)
     parsed = tf.io.parse_example(serialized, features)
-    parts = {"images": parsed[spec.image_key], "labels": tf.cast(parsed[spec.label_key], tf.int32)}
+    parts = {"images": parsed[spec.image_key]}
+    for column in spec.columns:
+        parts[column_part(column)] = tf.cast(parsed[column.name], column.dtype)
+    if mode == "multi_hot":
+        rows = tf.one_hot(parsed[spec.label_key], spec.values.num_classes)
+        parts["labels"] = tf.ensure_shape(
+            tf.reduce_sum(rows, axis=1), (None, spec.values.num_classes)
+        )
+    elif mode == "value":
+        parts["labels"] = parsed[spec.label_key]
+    elif mode != "none":
+        parts["labels"] = tf.cast(parsed[spec.label_key], tf.int32) + spec.label_offset
     if not (spec.example.is_fetched_whole or spec.needs_details):
         # Nothing has to be said of any image.
         plain = tf.constant(spec.example.plain_instructions, tf.int32)
-        parts["instructions"] = tf.tile(plain[tf.newaxis], [tf.size(parts["labels"]), 1])
+        parts["instructions"] = tf.tile(plain[tf.newaxis], [tf.size(parts["images"]), 1])
     return parts
 
 

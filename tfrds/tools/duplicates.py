@@ -6,15 +6,19 @@ Gets the directory of a version, gives a `DuplicatesResult`; `tfrds info --dupli
 import dataclasses
 import os
 import pathlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tfrds.disk.build_record import read_build_record
+from tfrds.disk.adopted import check_own
+from tfrds.disk.build_record import BuildRecord, read_build_record
+from tfrds.disk.columns import Column, join_columns, read_column
 from tfrds.disk.index import open_labelled_index
 from tfrds.disk.keys import join_keys, open_keys
 from tfrds.tools.info import dataset_info
 from tfrds.write.duplicates import find_duplicates
+from tfrds.write.shard_labels import value_numbers
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, order=True)
@@ -24,7 +28,7 @@ class Duplicate:
     Attributes:
       split: that it is in.
       key: of the example.
-      class_name: that it has.
+      class_name: that it has; several joined by commas, or its number, where labels are such.
     """
 
     split: str
@@ -63,14 +67,16 @@ def dataset_duplicates(directory: os.PathLike[str] | str) -> DuplicatesResult:
 
     Raises:
       DatasetError: no dataset of tfrds, or its files are damaged or do not fit each other.
+      ConfigError: its images were adopted, so their hashes are not known.
     """
     summary = dataset_info(directory)
     record = read_build_record(summary.directory)
+    check_own(record, "duplicates")
     rows = {
         split: open_labelled_index(
             record.split_files(split).index,
             [records for _, _, records in record.shards(split)],
-            summary.num_classes,
+            record.index_labels,
         )
         for split in record.splits
     }
@@ -81,15 +87,19 @@ def dataset_duplicates(directory: os.PathLike[str] | str) -> DuplicatesResult:
             for files in [record.split_files(split)]
         ]
     )
-    found = find_duplicates({split: [part] for split, part in rows.items()})
-    labels = np.concatenate([part["label"] for part in rows.values()])
+    column = _labels(record, {split: len(part) for split, part in rows.items()})
+    found = find_duplicates(
+        {split: [part] for split, part in rows.items()},
+        labels=None if column is None else value_numbers([column]),
+    )
+    numbers = np.concatenate([part["label"] for part in rows.values()])
     splits = np.repeat(list(rows), [len(part) for part in rows.values()])
     groups: dict[int, list[Duplicate]] = {}
     for number, group in zip(found.records.tolist(), found.groups.tolist(), strict=True):
         one = Duplicate(
             split=str(splits[number]),
             key=keys[number].decode(errors="backslashreplace"),
-            class_name=summary.class_names[labels[number]],
+            class_name=_label_text(summary.class_names, numbers[number], column, number),
         )
         groups.setdefault(group, []).append(one)
     return DuplicatesResult(
@@ -101,3 +111,29 @@ def dataset_duplicates(directory: os.PathLike[str] | str) -> DuplicatesResult:
         num_leaks=found.num_groups(found.has_splits),
         groups=tuple(sorted(tuple(sorted(group)) for group in groups.values())),
     )
+
+
+def _labels(record: BuildRecord, lengths: Mapping[str, int]) -> Column | None:
+    """Returns the labels of all splits where they are no single class; None: the index has them."""
+    for spec in record.columns:
+        if spec.name == record.label_key:
+            return join_columns(
+                [
+                    read_column(
+                        record.split_files(split),
+                        spec,
+                        length,
+                        record.label_key,
+                        record.num_classes,
+                    )
+                    for split, length in lengths.items()
+                ]
+            )
+    return None
+
+
+def _label_text(names: Sequence[str], number: int, column: Column | None, row: int) -> str:
+    if column is None:
+        return names[number] if number >= 0 else ""
+    value = column.value(row)
+    return ", ".join(names[one] for one in value) if names else str(value)

@@ -5,7 +5,6 @@ show it.
 """
 
 import dataclasses
-import hashlib
 import json
 import os
 import pathlib
@@ -15,13 +14,11 @@ from typing import Any
 
 from tfrds.data_dirs import default_data_dir
 from tfrds.disk.build_record import BuildRecord, read_build_record
-from tfrds.disk.layout import class_names_file, find_versions
+from tfrds.disk.class_names import read_class_names
+from tfrds.disk.layout import find_versions
 from tfrds.disk.skipped import read_skipped
 from tfrds.errors import DatasetError
-
-# Ten million classes of usual names stay below this; it keeps a foreign file from filling the
-# memory.
-_MAX_CLASS_NAMES_BYTES = 2**28
+from tfrds.spec import CLASS_KINDS
 
 _BATCH_SIZE = 256  # of the line that loads the dataset, as in the README
 _IMAGE_SIZE = (224, 224)  # in that line where the images have several sizes and a batch needs one
@@ -58,8 +55,10 @@ class DatasetSummary:
         they vary.
       dtype: of the images when read, unless asked for otherwise.
       channels: of the images.
-      num_classes: depth of the one-hot labels.
+      label_kind: "single", "binary", "multi", "value" or "none".
+      num_classes: of the labels, 0 where they are no classes.
       class_names: in the order of their numbers.
+      columns: dtype and shape of the values beside the images, by name.
       splits: by name.
       total_bytes: of all files in the directory.
       skipped: inputs that were left out by the build, by reason.
@@ -80,8 +79,10 @@ class DatasetSummary:
     image_shape: tuple[int | None, int | None, int]
     dtype: str
     channels: int
+    label_kind: str
     num_classes: int
     class_names: tuple[str, ...]
+    columns: Mapping[str, str]
     splits: Mapping[str, SplitSummary]
     total_bytes: int
     skipped: Mapping[str, int]
@@ -112,8 +113,7 @@ def dataset_info(directory: os.PathLike[str] | str) -> DatasetSummary:
     path = pathlib.Path(os.path.abspath(os.path.expanduser(directory)))
     record = read_build_record(path)
     try:
-        class_names = _class_names(record)
-        return _summary(record, class_names)
+        return _summary(record, read_class_names(record))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DatasetError(
             f"{path}: incomplete: {error!r}. Copy or build the dataset again."
@@ -134,8 +134,14 @@ def _summary(record: BuildRecord, class_names: tuple[str, ...]) -> DatasetSummar
         image_shape=record.image_shape,
         dtype="float32",
         channels=record.image_shape[2],
+        label_kind=record.label_kind,
         num_classes=len(class_names),
         class_names=class_names,
+        columns={
+            spec.name: f"{spec.dtype} {list(spec.shape or ())}"
+            for spec in record.columns
+            if spec.shape is not None
+        },
         splits={name: _split(record, name, len(class_names)) for name in record.splits},
         total_bytes=_bytes_on_disk(record.directory),
         skipped=dict(Counter(one.reason for one in read_skipped(record.directory))),
@@ -153,7 +159,8 @@ def _split(record: BuildRecord, name: str, num_classes: int) -> SplitSummary:
     shards = record.shards(name)
     counts = tuple(int(count) for count in record.content["splits"][name]["class_counts"])
     num_examples = sum(records for _, _, records in shards)
-    if len(counts) != num_classes or sum(counts) != num_examples:
+    is_whole = record.label_kind not in CLASS_KINDS or sum(counts) == num_examples
+    if len(counts) != num_classes or not is_whole:
         raise DatasetError(
             f"{record.directory}: split {name!r}: expected counts of {num_classes:,} classes with "
             f"the sum {num_examples:,}, found {len(counts):,} with the sum {sum(counts):,}. "
@@ -165,34 +172,6 @@ def _split(record: BuildRecord, name: str, num_classes: int) -> SplitSummary:
         num_shards=len(shards),
         num_bytes=sum(num_bytes for _, num_bytes, _ in shards),
     )
-
-
-def _class_names(record: BuildRecord) -> tuple[str, ...]:
-    label = record.content["label"]
-    path = class_names_file(record.directory, label["key"])
-    if path.parent != record.directory:
-        raise DatasetError(
-            f"{record.directory}: expected a plain word as the label's key, found {label['key']!r}."
-        )
-    try:
-        if path.stat().st_size > _MAX_CLASS_NAMES_BYTES:
-            raise DatasetError(
-                f"{path}: larger than {_MAX_CLASS_NAMES_BYTES:,} bytes, so not written by tfrds."
-            )
-        data = path.read_bytes()
-    except OSError as error:
-        raise DatasetError(
-            f"{path}: cannot be read: {error}. Copy or build the dataset again."
-        ) from error
-    # TFDS ends each name with a line break; the digest is over the names joined by them.
-    data = data.removesuffix(b"\n")
-    digest = hashlib.sha256(data).hexdigest()
-    if digest != label["class_names_sha256"]:
-        raise DatasetError(
-            f"{path}: expected class names with the sha256 {label['class_names_sha256']}, found "
-            f"{digest}. Copy or build the dataset again."
-        )
-    return tuple(data.decode().split("\n"))
 
 
 def _bytes_on_disk(directory: pathlib.Path) -> int:
@@ -219,7 +198,7 @@ def _load_line(record: BuildRecord, config: str | None) -> str:
         f"split={_quoted('train' if 'train' in splits else splits[0])}",
         f"batch_size={_BATCH_SIZE}",
         *([f"image_size={_IMAGE_SIZE}"] if needs_size else []),
-        "as_supervised=True",
+        *([] if record.label_kind == "none" else ["as_supervised=True"]),
         *([] if is_default else [f"data_dir={_quoted(os.fspath(root))}"]),
     ]
     is_plain = is_newest and is_default and not needs_size and not config

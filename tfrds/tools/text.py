@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from tfrds.tools.clean import Leftovers
     from tfrds.tools.demo_result import DemoResult
     from tfrds.tools.duplicates import DuplicatesResult
+    from tfrds.tools.faults import Fault
     from tfrds.tools.info import DatasetSummary
     from tfrds.tools.remove import Removal
     from tfrds.tools.verify import VerifyResult
-    from tfrds.tools.verify_shard import Fault
     from tfrds.write.plan import Plan
 
 _LISTED = 10
@@ -34,7 +34,9 @@ def summary_lines(summary: "DatasetSummary") -> list[str]:
                     f"{_shape(summary.image_shape)}, stored {summary.encoding}, "
                     f"read as {summary.dtype}",
                 ),
-                ("classes", f"{summary.num_classes:,}"),
+                ("classes", f"{summary.num_classes:,}" if summary.num_classes else ""),
+                ("labels", _LABELS[summary.label_kind]),
+                ("columns", _columns(summary.columns)),
                 ("examples", f"{summary.num_examples:,}"),
                 ("on disk", _bytes(summary.total_bytes)),
                 ("left out", _kinds(summary.left_out)),
@@ -74,6 +76,20 @@ def duplicates_lines(result: "DuplicatesResult") -> list[str]:
     return lines
 
 
+# What the number of classes does not say.
+_LABELS = {
+    "single": "",
+    "binary": "one of two classes, read as 0 or 1",
+    "multi": "any number of classes, read as multi-hot",
+    "value": "numbers",
+    "none": "none",
+}
+
+
+def _columns(columns: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} ({what})" for name, what in columns.items())
+
+
 def plan_lines(plan: "Plan", name: str, version: str) -> list[str]:
     """Returns what `tfrds build --dry-run` shows."""
     height, width = plan.options.image_size or plan.image.shape_from or (None, None)
@@ -86,7 +102,8 @@ def plan_lines(plan: "Plan", name: str, version: str) -> list[str]:
                     "image",
                     f"{_shape((height, width, plan.image.channels))}, stored {plan.image.encoding}",
                 ),
-                ("classes", f"{len(plan.class_names):,}"),
+                ("classes", f"{len(plan.class_names):,}" if plan.class_names else ""),
+                ("labels", _LABELS[plan.labels.kind]),
                 ("examples", f"{plan.num_examples:,}"),
                 ("on disk", f"about {_bytes(total)}"),
                 ("left out", _kinds(plan.left_out)),

@@ -5,6 +5,7 @@ in worker processes (`verify_shard.py`), index, keys and small files here (`veri
 `verify_files.py`). Nothing needs TensorFlow or TFDS.
 """
 
+import contextlib
 import dataclasses
 import os
 import pathlib
@@ -15,13 +16,15 @@ from typing import Any
 from tfrds.checks import check_bool, check_int
 from tfrds.cpus import available_cpus
 from tfrds.data_dirs import find_dataset, not_found, roots_of
+from tfrds.disk.adopted import check_adopted
 from tfrds.disk.build_record import BuildRecord, check_complete, read_build_record
-from tfrds.disk.layout import RECORD_FILE, parse_version
+from tfrds.disk.layout import RECORD_FILE, class_names_file, parse_version
 from tfrds.tools.dataset_name import DatasetName, parse_dataset_name
+from tfrds.tools.faults import Fault
 from tfrds.tools.verify_files import SplitRecord, count_faults, metadata_faults, split_records
 from tfrds.tools.verify_image import ImageRule
 from tfrds.tools.verify_keys import SplitCheck, check_split, key_faults
-from tfrds.tools.verify_shard import Fault, ShardReport, ShardTask, verify_shard
+from tfrds.tools.verify_shard import ShardReport, ShardTask, verify_shard
 from tfrds.write.executors import run_here, run_in_processes
 
 # Of a thousand replaced shards nobody reads every record's fault; all are counted.
@@ -103,6 +106,8 @@ def verify(
     splits = split_records(record)
     checks = {split: check_split(record, split, said, fast=fast) for split, said in splits.items()}
     faults = _Faults()
+    for split in splits:
+        check_adopted(record, split)
     faults.add(metadata_faults(record, splits))
     faults.add(fault for check in checks.values() for fault in check.faults)
     faults.add(key_faults(record, checks))
@@ -162,11 +167,12 @@ def _tasks(
     checks: Mapping[str, SplitCheck],
     fast: bool,
 ) -> Iterator[ShardTask]:
-    image, label = record.content["image"], record.content["label"]
+    image = record.content["image"]
     height, width, channels = record.image_shape
     # With the option, encoded images keep their sizes and get this one while they are read.
     is_resized = image["encoding"] != "raw" and record.content["options"]["image_size"] is not None
     size = None if is_resized or height is None or width is None else (height, width)
+    class_names = _class_names(record)
     for split, said in splits.items():
         first_row = 0
         for (path, num_bytes, num_records), sha256 in zip(
@@ -180,13 +186,30 @@ def _tasks(
                 sha256=sha256,
                 index=checks[split].index,
                 first_row=first_row,
-                image_key=image["key"],
-                label_key=label["key"],
-                num_classes=label["num_classes"],
+                num_examples=sum(count for _, _, count in record.shards(split)),
+                files=checks[split].files,
+                columns=checks[split].columns,
+                image_key=record.image_key,
+                label_key=record.label_key,
+                label_kind=record.label_kind,
+                features=record.features,
+                num_classes=record.num_classes,
+                adopted=record.adopted,
+                class_names=class_names,
                 rule=ImageRule(encoding=image["encoding"], size=size, channels=channels),
                 is_fast=fast,
             )
             first_row += num_records
+
+
+def _class_names(record: BuildRecord) -> tuple[str, ...]:
+    """Returns the class names where records hold them; `metadata_faults` tells what is wrong."""
+    if not record.adopted or not record.adopted["has_text_labels"]:
+        return ()
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        path = class_names_file(record.directory, record.label_key)
+        return tuple(path.read_text(encoding="utf-8").removesuffix("\n").split("\n"))
+    return ()
 
 
 def _run(tasks: list[ShardTask], num_workers: int | None) -> Iterator[tuple[int, ShardReport]]:

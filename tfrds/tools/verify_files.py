@@ -14,10 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tfrds.disk.build_record import BuildRecord, canonical_json
+from tfrds.disk.columns import WEIGHT_KEY, ColumnSpec
 from tfrds.disk.layout import FEATURES_FILE, INFO_FILE, RECORD_FILE, class_names_file
 from tfrds.errors import DatasetError
 from tfrds.spec import background_values
-from tfrds.tools.verify_shard import Fault
+from tfrds.tools.faults import Fault
 
 # As for the build record: what is larger is none of ours, and fills nobody's memory.
 _MAX_BYTES = 64 * 2**20
@@ -28,8 +29,10 @@ _BLOCK_BYTES = 1 << 20
 _UNREADABLE = (OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError)
 
 # The names of classes and of files that TFDS writes; it imports, and looks for, what stands here.
-_FEATURES_CLASS = "tensorflow_datasets.core.features.features_dict.FeaturesDict"
+_TFDS = "tensorflow_datasets.core.features"
+_FEATURES_CLASS = f"{_TFDS}.features_dict.FeaturesDict"
 _FILE_TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
+_BY_INDEX_TEMPLATE = "{DATASET}-{SPLIT}.only_tfrds_reads_this-{SHARD_X_OF_Y}"
 # The fields that TFDS writes of what tfrds says, and their types in JSON.
 _INFO_FIELDS: dict[str, type] = {
     **dict.fromkeys(("name", "version", "description", "citation", "moduleName"), str),
@@ -38,7 +41,12 @@ _INFO_FIELDS: dict[str, type] = {
     **dict.fromkeys(("configTags", "splits"), list),
 }
 _SPLIT_FIELDS = ("name", "filepathTemplate", "numBytes", "shardLengths")
-_CLASSES = {"image": "tfrds.features.Image", "label": "tfrds.features.Label"}
+_IMAGE_CLASS = "tfrds.features.Image"
+_LABEL_CLASSES = {
+    "single": "tfrds.features.Label",
+    "binary": "tfrds.features.BinaryLabel",
+    "multi": "tfrds.features.MultiLabel",
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,14 +57,16 @@ class SplitRecord:
       num_examples: of all shards.
       class_counts: examples by class number.
       sha256: of the split's files beside the shards, by "index", "keys" and "key_offsets".
-      shard_files, shard_sha256: of each shard.
+      columns_sha256: of the files of its columns, by name.
+      shard_files, shard_sha256: of each shard; the hash None where it was not computed.
     """
 
     num_examples: int
     class_counts: tuple[int, ...]
     sha256: Mapping[str, str]
+    columns_sha256: Mapping[str, str]
     shard_files: tuple[str, ...]
-    shard_sha256: tuple[str, ...]
+    shard_sha256: tuple[str | None, ...]
 
 
 def split_records(record: BuildRecord) -> dict[str, SplitRecord]:
@@ -79,8 +89,13 @@ def _split_record(content: Mapping[str, Any]) -> SplitRecord:
         num_examples=int(content["num_examples"]),
         class_counts=tuple(map(int, content["class_counts"])),
         sha256={name: str(content[f"{name}_sha256"]) for name in ("index", "keys", "key_offsets")},
+        columns_sha256={
+            str(name): str(digest) for name, digest in content["columns_sha256"].items()
+        },
         shard_files=tuple(str(shard["file"]) for shard in content["shards"]),
-        shard_sha256=tuple(str(shard["sha256"]) for shard in content["shards"]),
+        shard_sha256=tuple(
+            None if shard["sha256"] is None else str(shard["sha256"]) for shard in content["shards"]
+        ),
     )
 
 
@@ -105,12 +120,14 @@ def metadata_faults(record: BuildRecord, splits: Mapping[str, SplitRecord]) -> I
     """Yields what is wrong with the small files, as far as the build record tells."""
     for what in _record_faults(record, splits):
         yield Fault(file=RECORD_FILE, what=what)
-    path = class_names_file(record.directory, record.content["label"]["key"])
-    for file, check in (
-        (path, _class_names_faults),
+    checks: list[tuple[pathlib.Path, Any]] = [
         (record.directory / FEATURES_FILE, _features_faults),
         (record.directory / INFO_FILE, _info_faults),
-    ):
+    ]
+    if record.num_classes:
+        path = class_names_file(record.directory, record.label_key)
+        checks.insert(0, (path, _class_names_faults))
+    for file, check in checks:
         for what in _checked(file, check, record):
             yield Fault(file=file.name, what=what)
 
@@ -187,14 +204,16 @@ def _features_faults(data: bytes, record: BuildRecord) -> Iterator[str]:
     if set(features) != set(expected):
         yield f"expected the features {sorted(expected)}, found {sorted(features)}"
         return
-    for key, (name, arguments) in expected.items():
+    for key, (name, field, arguments) in expected.items():
         if features[key]["pythonClassName"] != name:
             yield f"{key}: expected the class {name}, found {features[key]['pythonClassName']}"
-        found = json.loads(features[key]["jsonFeature"]["json"])
+        yield from _more(features[key], ("pythonClassName", field), key)
+        found = features[key][field]
+        if field == "jsonFeature":
+            yield from _more(found, ("json",), key)
+            found = json.loads(found["json"])
         if found != arguments:
             yield f"{key}: expected {json.dumps(arguments)}, found {json.dumps(found)}"
-        yield from _more(features[key], ("pythonClassName", "jsonFeature"), key)
-        yield from _more(features[key]["jsonFeature"], ("json",), key)
     yield from _more(content, ("pythonClassName", "featuresDict"), "the features")
     yield from _more(content["featuresDict"], ("features",), "the features")
 
@@ -205,9 +224,9 @@ def _more(content: Mapping[str, Any], expected: Iterable[str], where: str) -> It
         yield f"{where}: expected no field {more[0]!r}"
 
 
-def _expected_features(record: BuildRecord) -> dict[str, tuple[str, dict[str, Any]]]:
-    """Returns the class and the arguments of each feature, as `prepare.py` declares them."""
-    image, label, options = (record.content[part] for part in ("image", "label", "options"))
+def _expected_features(record: BuildRecord) -> dict[str, tuple[str, str, dict[str, Any]]]:
+    """Returns (class, field, content) of each feature, as `declared.py` declares them."""
+    image, options = (record.content[part] for part in ("image", "options"))
     is_resized = image["encoding"] != "raw" and options["image_size"] is not None
     background = background_values(options["background"], image["shape"][2])
     arguments = {
@@ -216,10 +235,27 @@ def _expected_features(record: BuildRecord) -> dict[str, tuple[str, dict[str, An
         "resize": options["resize"] if is_resized else None,
         "background": list(background) if is_resized else [],
     }
-    return {
-        image["key"]: (_CLASSES["image"], arguments),
-        label["key"]: (_CLASSES["label"], {"num_classes": label["num_classes"]}),
-    }
+    expected = {record.image_key: (_IMAGE_CLASS, "jsonFeature", arguments)}
+    if name := _LABEL_CLASSES.get(record.label_kind):
+        number: dict[str, Any] = {"num_classes": record.num_classes}
+        adopted = record.adopted or {}
+        for argument, said in {"offset": "label_offset", "is_text": "has_text_labels"}.items():
+            if adopted.get(said):
+                number[argument] = adopted[said]
+        expected[record.label_key] = (name, "jsonFeature", number)
+    for spec in record.columns:
+        if spec.name not in expected:
+            expected[spec.name] = _column_feature(spec)
+    return expected
+
+
+def _column_feature(spec: ColumnSpec) -> tuple[str, str, dict[str, Any]]:
+    if spec.dtype == "string":
+        return f"{_TFDS}.text_feature.Text", "text", {}
+    name = "tensor_feature.Tensor" if spec.shape else "scalar.Scalar"
+    shape = {"dimensions": [str(side) for side in spec.shape]} if spec.shape else {}
+    content = {"shape": shape, "dtype": spec.dtype, "encoding": "none"}
+    return f"{_TFDS}.{name}", "tensor", content
 
 
 def _info_faults(data: bytes, record: BuildRecord) -> Iterator[str]:
@@ -227,30 +263,43 @@ def _info_faults(data: bytes, record: BuildRecord) -> Iterator[str]:
     for field in ("name", "version"):
         if content[field] != record.content[field]:
             yield f"{field}: expected {record.content[field]!r}, found {content[field]!r}"
-    items = [{"featureKey": record.content[part]["key"]} for part in ("image", "label")]
-    if content["supervisedKeys"] != {"tuple": {"items": items}}:
-        found = json.dumps(content["supervisedKeys"])
-        yield f"supervisedKeys: expected {json.dumps({'tuple': {'items': items}})}, found {found}"
+    expected = _expected_supervised_keys(record)
+    if content.get("supervisedKeys") != expected:
+        found = json.dumps(content.get("supervisedKeys"))
+        yield f"supervisedKeys: expected {json.dumps(expected)}, found {found}"
     splits = {split["name"]: split for split in content["splits"]}
     if sorted(splits) != sorted(record.splits) or len(splits) != len(content["splits"]):
         names = sorted(split["name"] for split in content["splits"])
         yield f"expected the splits {sorted(record.splits)}, found {names}"
+    by_index = bool(record.adopted and record.adopted["is_split_by_index"])
+    template = _BY_INDEX_TEMPLATE if by_index else _FILE_TEMPLATE
     for name in sorted({*splits} & {*record.splits}):
-        yield from _split_faults(splits[name], f"split {name!r}", record.shards(name))
+        yield from _split_faults(splits[name], f"split {name!r}", record.shards(name), template)
     yield from _more(content, _INFO_FIELDS, "the info")
     for field, kind in _INFO_FIELDS.items():
         if not isinstance(content.get(field, kind()), kind):
             yield f"{field}: expected {kind.__name__}, found {content[field]!r}"
 
 
+def _expected_supervised_keys(record: BuildRecord) -> dict[str, Any] | None:
+    if record.label_kind == "none":
+        return None
+    has_weights = any(spec.name == WEIGHT_KEY for spec in record.columns)
+    names = [record.image_key, record.label_key, *([WEIGHT_KEY] if has_weights else [])]
+    return {"tuple": {"items": [{"featureKey": name} for name in names]}}
+
+
 def _split_faults(
-    found: Mapping[str, Any], where: str, shards: Sequence[tuple[pathlib.Path, int, int]]
+    found: Mapping[str, Any],
+    where: str,
+    shards: Sequence[tuple[pathlib.Path, int, int]],
+    expected_template: str,
 ) -> Iterator[str]:
     yield from _more(found, _SPLIT_FIELDS, where)
     int(found["numBytes"])  # which number is told when all records are read
     template = found["filepathTemplate"]
-    if template != _FILE_TEMPLATE:
-        yield f"{where}: filepathTemplate: expected {_FILE_TEMPLATE!r}, found {template!r}"
+    if template != expected_template:
+        yield f"{where}: filepathTemplate: expected {expected_template!r}, found {template!r}"
     lengths = [int(length) for length in found["shardLengths"]]
     if len(lengths) != len(shards):
         yield f"{where}: expected {len(shards):,} shards, found {len(lengths):,}"

@@ -14,12 +14,14 @@ import numpy as np
 import xxhash
 
 from tfrds.disk.build_record import BuildRecord
+from tfrds.disk.columns import ColumnSpec
 from tfrds.disk.index import ROW, map_array, open_index
 from tfrds.disk.keys import Keys, open_keys
 from tfrds.disk.layout import RECORD_FILE, SplitFiles
 from tfrds.errors import DatasetError
+from tfrds.tools.faults import MAX_FAULTS, Fault
+from tfrds.tools.verify_columns import check_columns
 from tfrds.tools.verify_files import SplitRecord, hash_fault
-from tfrds.tools.verify_shard import MAX_FAULTS, Fault
 
 # Keys are taken out of their blob by so many at once.
 _BLOCK = 16_384
@@ -33,13 +35,15 @@ class SplitCheck:
       files: their paths.
       faults: of them.
       index: the path, None where it cannot be used.
+      columns: those that can be used.
       keys: None where they cannot be used, or were not looked into.
-      is_unchanged: whether the hashes of all three files are right.
+      is_unchanged: whether the hashes of index and keys are right.
     """
 
     files: SplitFiles
     faults: tuple[Fault, ...]
     index: pathlib.Path | None
+    columns: tuple[ColumnSpec, ...]
     keys: Keys | None
     is_unchanged: bool
 
@@ -49,7 +53,7 @@ class SplitCheck:
 
 
 def check_split(record: BuildRecord, split: str, said: SplitRecord, *, fast: bool) -> SplitCheck:
-    """Checks the index and the keys of a split as far as one split tells.
+    """Checks the index, the keys and the columns of a split as far as one split tells.
 
     Args:
       record: of the build.
@@ -79,10 +83,13 @@ def check_split(record: BuildRecord, split: str, said: SplitRecord, *, fast: boo
                 keys = None
         except DatasetError as error:
             faults.append(_fault(files, error))
+    column_faults, columns = check_columns(record, split, said)
+    faults += column_faults
     return SplitCheck(
         files=files,
         faults=tuple(faults),
         index=index,
+        columns=() if fast else columns,
         keys=keys,
         is_unchanged=not any(fault for fault, _ in found.values()),
     )

@@ -41,6 +41,10 @@ class IndexRows:
         """Returns where the index has a record, None where it does not tell."""
         return int(self._stored[number]["offset"]) if number < len(self._stored) else None
 
+    def numbers(self) -> dict[int, int]:
+        """Returns the number of each record by its offset, where others lie between them."""
+        return {int(offset): number for number, offset in enumerate(self._stored["offset"])}
+
     def compare(self, number: int, row: tuple[Any, ...]) -> list[tuple[int, str]]:
         """Returns (record, difference) of earlier records too, whenever a block is full.
 

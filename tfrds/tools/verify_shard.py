@@ -10,38 +10,23 @@ import hashlib
 import os
 import pathlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 import xxhash
 
-from tfrds.disk.example_bytes import parse_example
+from tfrds.disk.adopted import parse_stored
+from tfrds.disk.columns import ColumnSpec
+from tfrds.disk.layout import SplitFiles
 from tfrds.disk.records import HEADER_BYTES, MAX_RECORD_BYTES, frame_footer, frame_header
+from tfrds.spec import CLASS_KINDS
+from tfrds.tools.faults import MAX_FAULTS, Fault
+from tfrds.tools.verify_columns import ColumnRows
 from tfrds.tools.verify_image import ImageRule, found_image
 from tfrds.tools.verify_rows import IndexRows
 
-# A shard that was replaced has as many faults as records: the first ones tell it all.
-MAX_FAULTS = 100
-
 _FOOTER_BYTES = 4
 _BLOCK_BYTES = 1 << 20
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Fault:
-    """One thing that is wrong.
-
-    Attributes:
-      file: the name of the file it was found in.
-      record: which record of this shard, from 0; None: it is about the file.
-      key: of the example; None: unknown, or it is about the file.
-      what: is wrong, and what was expected.
-    """
-
-    file: str
-    record: int | None = None
-    key: str | None = None
-    what: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,11 +36,19 @@ class ShardTask:
     Attributes:
       path: of the shard.
       split: it belongs to.
-      num_bytes, num_records, sha256: of it, by the build record.
+      num_bytes, num_records, sha256: of it, by the build record; the hash None where it was not
+        computed.
       index: of its split; None: not to be compared.
       first_row: of the shard's records in the index.
+      num_examples: of the split.
+      files: of the split.
+      columns: those of the split that are compared.
       image_key, label_key: the features' names.
-      num_classes: labels are below it.
+      label_kind: one of `tfrds.spec.LABEL_KINDS`.
+      features: all that stand beside an image.
+      num_classes: labels are below it, where they are classes.
+      adopted: how records that others wrote are read; None: a build wrote them.
+      class_names: of text labels in such records.
       rule: what each image must be.
       is_fast: only size and hash.
     """
@@ -64,12 +57,19 @@ class ShardTask:
     split: str
     num_bytes: int
     num_records: int
-    sha256: str
+    sha256: str | None
     index: pathlib.Path | None
     first_row: int
+    num_examples: int
+    files: SplitFiles
+    columns: tuple[ColumnSpec, ...]
     image_key: str
     label_key: str
+    label_kind: str
+    features: tuple[ColumnSpec, ...]
     num_classes: int
+    adopted: Mapping[str, Any] | None
+    class_names: tuple[str, ...]
     rule: ImageRule
     is_fast: bool
 
@@ -114,9 +114,12 @@ class _Walk:
         self._faults: list[Fault] = []
         self._num_faults = 0
         self._labels: Counter[int] = Counter()
-        self._num_records = self._data_bytes = 0
+        self._data_bytes = 0
         self._is_read = False
         self._index = IndexRows(task.index, task.first_row, task.num_records)
+        self._columns = ColumnRows(
+            task.files, task.columns, task.num_examples, task.label_key, task.first_row
+        )
 
     def add(self, what: str, record: int | None = None) -> None:
         """Notes a fault."""
@@ -149,14 +152,15 @@ class _Walk:
             self._read_records(hashed)
         found = hashed.sha256()
         # Of another size it has another hash, too.
-        if found != self._task.sha256 and hashed.size == self._task.num_bytes:
+        if self._task.sha256 not in (None, found) and hashed.size == self._task.num_bytes:
             self.add(f"expected the sha256 {self._task.sha256}, found {found}")
 
     def _read_records(self, file: "_HashedFile") -> None:
         self._is_read = True
-        for data, offset in self._frames(file):
-            number = self._num_records
-            self._num_records += 1
+        is_divided = bool(self._task.adopted and self._task.adopted["is_split_by_index"])
+        found = 0
+        for data, offset, number in self._own(file) if is_divided else self._all(file):
+            found += 1
             if data is None:
                 self._is_read = False
                 continue
@@ -164,46 +168,62 @@ class _Walk:
             if row := self._checked(data, offset, number):
                 self._add_differences(self._index.compare(number, row))
         self._add_differences(self._index.compare_rest())
-        if self._num_records != self._task.num_records:
-            self.add(f"expected {self._task.num_records:,} records, found {self._num_records:,}")
+        if found != self._task.num_records:
+            self._is_read &= not is_divided
+            self.add(f"expected {self._task.num_records:,} records, found {found:,}")
 
-    def _frames(self, file: "_HashedFile") -> Iterator[tuple[bytes | None, int]]:
-        """Yields (data, offset of the frame) of each record; None for one that is damaged."""
+    def _all(self, file: "_HashedFile") -> Iterator[tuple[bytes | None, int, int]]:
+        """Yields (data, offset of the frame, number) of each record; None for a damaged one."""
+        number = 0
         while file.position < file.size:
-            offset, number = file.position, self._num_records
+            offset = file.position
             header = file.read(min(HEADER_BYTES, file.left))
-            length = int.from_bytes(header[:8], "little")
             if number >= self._task.num_records and not _is_header(header):
                 self.add(f"{file.left + len(header):,} bytes after its last record are none")
                 return
-            if len(header) < HEADER_BYTES:
-                self.add(f"cut off: {len(header)} of {HEADER_BYTES} bytes of its header", number)
-                yield None, offset
-                return
-            if not _is_header(header):
-                self.add(
-                    f"the header at byte {offset:,} says {length:,} bytes and has a wrong checksum",
-                    number,
-                )
-                yield None, offset
-                if not self._skip_to_next(file, number):
+            data, is_end_known = self._frame(file, header, offset, number)
+            yield data, offset, number
+            if not is_end_known:
+                # Behind a whole header that is right the file is cut off.
+                is_cut = len(header) < HEADER_BYTES or _is_header(header)
+                if is_cut or not self._skip_to_next(file, number):
                     return
-                continue
-            # Before memory is taken for it: a length may say anything.
-            if length > MAX_RECORD_BYTES:
-                self.add(f"expected at most {MAX_RECORD_BYTES:,} bytes, found {length:,}", number)
-                yield None, offset
-                return
-            if length + _FOOTER_BYTES > file.left:
-                self.add(f"cut off: {file.left:,} of {length + _FOOTER_BYTES:,} bytes", number)
-                yield None, offset
-                return
-            data, footer = file.read(length), file.read(_FOOTER_BYTES)
-            if footer == frame_footer(data):
-                yield data, offset
-            else:
-                self.add("its checksum is wrong: bytes were changed", number)
-                yield None, offset
+            number += 1
+
+    def _own(self, file: "_HashedFile") -> Iterator[tuple[bytes | None, int, int]]:
+        """Yields the same of those that the index says are of this split, among others."""
+        for offset, number in sorted(self._index.numbers().items()):
+            if file.position <= offset < file.size:
+                file.skip(offset - file.position)
+                header = file.read(min(HEADER_BYTES, file.left))
+                yield self._frame(file, header, offset, number)[0], offset, number
+
+    def _frame(
+        self, file: "_HashedFile", header: bytes, offset: int, number: int
+    ) -> tuple[bytes | None, bool]:
+        """Returns the data behind a header, None for a damaged record; whether its end is known."""
+        length = int.from_bytes(header[:8], "little")
+        if len(header) < HEADER_BYTES:
+            self.add(f"cut off: {len(header)} of {HEADER_BYTES} bytes of its header", number)
+            return None, False
+        if not _is_header(header):
+            self.add(
+                f"the header at byte {offset:,} says {length:,} bytes and has a wrong checksum",
+                number,
+            )
+            return None, False
+        # Before memory is taken for it: a length may say anything.
+        if length > MAX_RECORD_BYTES:
+            self.add(f"expected at most {MAX_RECORD_BYTES:,} bytes, found {length:,}", number)
+            return None, False
+        if length + _FOOTER_BYTES > file.left:
+            self.add(f"cut off: {file.left:,} of {length + _FOOTER_BYTES:,} bytes", number)
+            return None, False
+        data, footer = file.read(length), file.read(_FOOTER_BYTES)
+        if footer != frame_footer(data):
+            self.add("its checksum is wrong: bytes were changed", number)
+            return None, True
+        return data, True
 
     def _skip_to_next(self, file: "_HashedFile", number: int) -> bool:
         """Goes on behind a damaged header, where the index has the next record."""
@@ -224,17 +244,22 @@ class _Walk:
         """Returns the row that the index should have; None where the record has a fault."""
         task = self._task
         try:
-            example = parse_example(data, task.image_key, task.label_key)
+            example = parse_stored(
+                data, task.image_key, task.features, task.adopted, task.class_names
+            )
         except ValueError as error:
             self.add(f"its Example cannot be parsed: {error}", number)
             self._is_read = False
             return None
-        self._labels[example.label] += 1
-        is_label = 0 <= example.label < task.num_classes
-        if not is_label:
-            self.add(
-                f"label: expected 0 to {task.num_classes - 1:,}, found {example.label:,}", number
-            )
+        classes: Any = example.values[task.label_key] if task.num_classes else []
+        self._labels.update(classes)
+        wrong = [label for label in classes if not 0 <= label < task.num_classes]
+        if wrong:
+            self.add(f"label: expected 0 to {task.num_classes - 1:,}, found {wrong[0]:,}", number)
+        if task.label_kind == "multi" and classes != sorted(set(classes)):
+            self.add(f"label: expected classes that rise, found {classes}", number)
+        for difference in self._columns.differences(number, example.values):
+            self.add(difference, number)
         end = example.image_offset + example.image_length
         stored = data[example.image_offset : end]
         try:
@@ -242,7 +267,7 @@ class _Walk:
         except ValueError as error:
             self.add(f"its image {error}", number)
             return None
-        if not is_label:
+        if wrong:
             return None
         return (
             offset,
@@ -251,7 +276,7 @@ class _Walk:
             example.image_length,
             image.height,
             image.width,
-            example.label,
+            classes[0] if task.label_kind in CLASS_KINDS else -1,
             image.encoding,
             image.channels,
             0,

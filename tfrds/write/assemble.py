@@ -1,23 +1,27 @@
-"""All files of a dataset from its finished shards: names, indexes, keys and `tfrds.json`.
+"""All files of a dataset from its finished shards: names, indexes, keys, columns, `tfrds.json`.
 
 `dataset.py` calls it when all shards of a build are written.
 """
 
 import dataclasses
 import hashlib
+import os
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tfrds.disk.build_record import DECODE, FORMAT, READABLE_BY, write_build_record
+from tfrds.disk.columns import Column, ColumnSpec, write_columns
 from tfrds.disk.index import Rows, write_parts
 from tfrds.disk.journal import file_sha256
 from tfrds.disk.keys import Keys, write_keys
 from tfrds.disk.layout import SplitFiles
 from tfrds.disk.skipped import Skipped, write_skipped
 from tfrds.errors import SourceError
+from tfrds.write.labels import count_classes
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -27,18 +31,27 @@ class FinalShard:
     Attributes:
       path: where it lies, in the dataset's directory; the name may still be another.
       num_bytes: of the file.
-      sha256: of the file, in hexadecimal digits.
+      sha256: of the file, in hexadecimal digits; None: not computed, of a file of others.
       rows: the index rows of its records.
       keys: of its records.
+      columns: of its records, those that have files of their own, by name.
       generation: 0, or the number of the addition that it came with.
+      mtime_ns: of a file of others, when it was looked through.
     """
 
     path: pathlib.Path
     num_bytes: int
-    sha256: str
+    sha256: str | None
     rows: Rows
     keys: Keys
+    columns: Mapping[str, Column] = dataclasses.field(default_factory=dict)
     generation: int = 0
+    mtime_ns: int | None = None
+
+    def take(self, kept: NDArray[np.int64]) -> dict[str, Any]:
+        """Returns `keys` and `columns` of the records that stay, for `dataclasses.replace`."""
+        columns = {name: column.take(kept) for name, column in self.columns.items()}
+        return {"keys": self.keys.take(kept), "columns": columns}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -61,13 +74,30 @@ class WrittenDataset:
     Attributes:
       image_shape: (height, width, channels) that all images have when read; height and width None
         where they vary.
+      heading: what `tfrds.json` says of the whole.
       splits: by name.
       repaired: (name, reason) of the images that were damaged and re-encoded, sorted by name.
     """
 
     image_shape: tuple[int | None, int | None, int]
+    heading: "Heading"
     splits: dict[str, WrittenSplit]
     repaired: list[tuple[str, str]] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Adopted:
+    """How records that others wrote are read where they lie.
+
+    Attributes:
+      label_offset: is added to the numbers that records hold.
+      has_text_labels: records hold the names of classes.
+      is_split_by_index: a shard holds records of other splits, too.
+    """
+
+    label_offset: int = 0
+    has_text_labels: bool = False
+    is_split_by_index: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -83,7 +113,10 @@ class Heading:
       image_size: (height, width) of all images when read; None: as they turn out to be.
       channels: of the images.
       image_key, label_key: names of the features.
-      class_names: in the order of their numbers.
+      label_kind: one of `tfrds.spec.LABEL_KINDS`.
+      class_names: in the order of their numbers; none where labels are no classes.
+      columns: those that have files of their own; the label may be one of them.
+      adopted: how records that others wrote are read; None: a build wrote them.
       order, split_order: names of the hashes.
       encoders: versions of the libraries that re-encoded images, by name.
       source_kind: what the images came from.
@@ -99,12 +132,15 @@ class Heading:
     channels: int
     image_key: str
     label_key: str
+    label_kind: str
     class_names: Sequence[str]
+    columns: Sequence[ColumnSpec]
     order: str
     split_order: str
     encoders: Mapping[str, str]
     source_kind: str
     totals: Mapping[str, Any]
+    adopted: Adopted | None = None
 
 
 def assemble(
@@ -150,30 +186,28 @@ def assemble(
         },
         "label": {
             "key": heading.label_key,
-            "kind": "class",
+            "kind": heading.label_kind,
             "num_classes": len(heading.class_names),
-            "class_names_sha256": hashlib.sha256(
-                "\n".join(heading.class_names).encode()
-            ).hexdigest(),
+            "class_names_sha256": class_names_sha256(heading.class_names),
         },
+        "columns": [spec.to_dict() for spec in heading.columns],
         "decode": DECODE,
         "order": heading.order,
         "split_order": heading.split_order,
         "encoders": dict(heading.encoders),
         "source": {"kind": heading.source_kind, "digest": _source_digest(everything)},
         "splits": {
-            split: _write_split(
-                SplitFiles(directory, heading.name, split),
-                shards,
-                len(heading.class_names),
-            )
+            split: _write_split(SplitFiles(directory, heading.name, split), shards, heading)
             for split, shards in named.items()
         },
         "totals": dict(heading.totals),
     }
+    if heading.adopted:
+        content["adopted"] = dataclasses.asdict(heading.adopted)
     write_build_record(directory, content)
     return WrittenDataset(
         image_shape=shape,
+        heading=heading,
         splits={
             split: WrittenSplit(
                 shard_lengths=[len(shard.rows) for shard in shards],
@@ -204,18 +238,31 @@ def _name_shards(files: SplitFiles, shards: Sequence[FinalShard]) -> list[FinalS
     return named
 
 
+def class_names_sha256(class_names: Sequence[str]) -> str:
+    """Returns the digest of class names, as `tfrds.json` has it."""
+    return hashlib.sha256("\n".join(class_names).encode()).hexdigest()
+
+
 def _write_split(
-    files: SplitFiles, shards: Sequence[FinalShard], num_classes: int
+    files: SplitFiles, shards: Sequence[FinalShard], heading: Heading
 ) -> dict[str, Any]:
-    """Writes index and keys of one split; returns its part of `tfrds.json`."""
+    """Writes index, keys and columns of one split; returns its part of `tfrds.json`."""
     write_parts(files.index, [shard.rows for shard in shards])
     write_keys([shard.keys for shard in shards], files.keys, files.key_offsets)
-    counts = np.zeros(num_classes, np.int64)
+    columns = []
+    for spec in heading.columns:
+        parts = [shard.columns[spec.name] for shard in shards]
+        columns += write_columns(files, parts, heading.label_key)
+    counts = np.zeros(len(heading.class_names), np.int64)
     for shard in shards:
-        counts += np.bincount(shard.rows["label"], minlength=num_classes)
+        lists = shard.columns.get(heading.label_key)
+        counts += np.array(
+            count_classes(shard.rows["label"], lists, len(heading.class_names)), np.int64
+        )
     return {
         "num_examples": sum(len(shard.rows) for shard in shards),
         "class_counts": [int(count) for count in counts],
+        "columns_sha256": {path.name: file_sha256(path) for path in columns},
         "index_sha256": file_sha256(files.index),
         "keys_sha256": file_sha256(files.keys),
         "key_offsets_sha256": file_sha256(files.key_offsets),
@@ -226,10 +273,18 @@ def _write_split(
                 "records": len(shard.rows),
                 "sha256": shard.sha256,
                 "generation": shard.generation,
+                **_origin(shard, heading),
             }
             for shard in shards
         ],
     }
+
+
+def _origin(shard: FinalShard, heading: Heading) -> dict[str, Any]:
+    """Returns where a shard that others wrote lies, and when it was changed last."""
+    if heading.adopted is None:
+        return {}
+    return {"path": os.readlink(shard.path), "mtime_ns": shard.mtime_ns}
 
 
 def _image_shape(

@@ -12,7 +12,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tfrds.disk.adopted import check_own
 from tfrds.disk.build_record import BuildRecord, check_complete
+from tfrds.disk.columns import read_column
 from tfrds.disk.index import open_labelled_index
 from tfrds.disk.keys import Keys, join_keys, read_keys
 from tfrds.disk.skipped import Skipped, read_skipped
@@ -64,6 +66,7 @@ def open_base(record: BuildRecord, class_names: tuple[str, ...]) -> Base:
     Raises:
       DatasetError: a file is missing or damaged.
     """
+    check_own(record, "append, edit")
     check_complete(record)
     return Base(
         record=record,
@@ -75,9 +78,14 @@ def open_base(record: BuildRecord, class_names: tuple[str, ...]) -> Base:
 
 def _shards(record: BuildRecord, split: str) -> Iterator[FinalShard]:
     files, shards = record.split_files(split), record.shards(split)
-    num_classes = record.content["label"]["num_classes"]
-    rows = open_labelled_index(files.index, [records for _, _, records in shards], num_classes)
+    rows = open_labelled_index(
+        files.index, [records for _, _, records in shards], record.index_labels
+    )
     keys = read_keys(files.keys, files.key_offsets, len(rows))
+    columns = {
+        spec.name: read_column(files, spec, len(rows), record.label_key, record.num_classes)
+        for spec in record.columns
+    }
     start = 0
     for (path, num_bytes, records), said in zip(
         shards, record.content["splits"][split]["shards"], strict=True
@@ -97,6 +105,7 @@ def _shards(record: BuildRecord, split: str) -> Iterator[FinalShard]:
             sha256=str(said["sha256"]),
             rows=np.array(rows[part]),
             keys=keys.take(part),
+            columns={name: column.take(part) for name, column in columns.items()},
             generation=int(said["generation"]),
         )
 

@@ -27,7 +27,7 @@ def content_hashes(plan: Plan, execution: Execution) -> NDArray[np.void]:
     Returns:
       V16 [n], by the source's rows; zeros where an image cannot be stored, or is in no split.
     """
-    hashes = np.zeros(len(plan.labels), "V16")
+    hashes = np.zeros(len(plan.keys), "V16")
     # Nothing is written, so the places are only names.
     nowhere = pathlib.Path(os.devnull)
     slices = list(plan_slices(plan, nowhere, "dataset"))

@@ -11,20 +11,24 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tfrds.disk.columns import column_paths
 from tfrds.disk.journal import Journal, ShardEntry
+from tfrds.disk.layout import SplitFiles
 from tfrds.disk.skipped import Skipped
-from tfrds.errors import DatasetError
+from tfrds.errors import ConfigError, DatasetError
 from tfrds.write.assemble import FinalShard, Heading, WrittenDataset, assemble
 from tfrds.write.base_version import Base, link_shards
 from tfrds.write.drop import handle_duplicates
 from tfrds.write.faults import Faults
+from tfrds.write.given_columns import IMAGE_KEY, LABEL_KEY
 from tfrds.write.key_hash import ORDER_HASH, SPLIT_HASH
 from tfrds.write.plan import Plan
 from tfrds.write.room import check_room, full_disk_explained
-from tfrds.write.run import IMAGE_KEY, LABEL_KEY, Execution, Slice, plan_slices, run_slices
+from tfrds.write.run import Execution, Slice, plan_slices, run_slices
 from tfrds.write.shards import ShardReport, write_shard
 
 _LISTED = 5
+_MAX_FILE_NAME_BYTES = 255
 
 _log = logging.getLogger("tfrds")
 
@@ -59,6 +63,7 @@ def write_dataset(
     """
     if base:
         base.check_new(plan.keys)
+    _check_file_names(plan, directory, name)
     slices = list(plan_slices(plan, directory, name))
     num_finished = journal.keep_only([(part.path.name, part.digest) for part in slices], directory)
     journal.set_plan(len(slices))
@@ -99,35 +104,51 @@ def write_dataset(
                 sha256=entry.sha256,
                 rows=entry.rows,
                 keys=plan.keys.take(part.rows[entry.kept]),
+                columns={
+                    column.spec.name: column.take(part.rows[entry.kept])
+                    for column in plan.stored_columns
+                },
                 generation=base.generation + 1 if base else 0,
             )
         )
-    splits, dropped, counts = handle_duplicates(splits, plan.options.on_duplicate, plan.class_names)
+    heading = _heading(plan, name, version, base)
+    splits, dropped, counts = handle_duplicates(splits, plan.options.on_duplicate, heading)
     totals = {
         "left_out": plan.left_out,
         "skipped": len(skipped) + len(dropped),
         "repaired": len(repaired),
     }
     encoders = encoders if any(entry.has_reencoded for entry in entries) else {}
-    heading = _heading(plan, name, version, encoders, base, totals, counts)
+    heading = dataclasses.replace(
+        heading,
+        encoders={**heading.encoders, **encoders},
+        totals={**_added_totals(heading.totals, totals), **counts},
+    )
     written = assemble(
         directory, splits, heading, [*(base.skipped if base else ()), *skipped, *dropped]
     )
     return dataclasses.replace(written, repaired=repaired)
 
 
-def _heading(
-    plan: Plan,
-    name: str,
-    version: str,
-    encoders: Mapping[str, str],
-    base: Base | None,
-    totals: Mapping[str, Any],
-    counts: Mapping[str, int],
-) -> Heading:
-    """Returns what `tfrds.json` says of the whole, added to what it said of `base`."""
+def _check_file_names(plan: Plan, directory: pathlib.Path, name: str) -> None:
+    """Raises ConfigError where a name would be too long: now, not when all images are written."""
+    for split in plan.splits:
+        files = SplitFiles(directory, name, split)
+        paths = [files.shard(0, 1)]
+        for column in plan.stored_columns:
+            paths += column_paths(files, column.spec, LABEL_KEY)
+        for path in paths:
+            if (length := len(path.name.encode())) > _MAX_FILE_NAME_BYTES:
+                raise ConfigError(
+                    f"name: the file {path.name[:60]}... would have a name of {length} bytes, and "
+                    f"file systems allow {_MAX_FILE_NAME_BYTES}. Shorten the names of the dataset, "
+                    "of the split or of the column."
+                )
+
+
+def _heading(plan: Plan, name: str, version: str, base: Base | None) -> Heading:
+    """Returns what `tfrds.json` says of the whole, with encoders and totals of `base` alone."""
     before: Mapping[str, Any] = base.record.content if base else {}
-    old: Mapping[str, Any] = before.get("totals", {})
     return Heading(
         name=name,
         version=version,
@@ -138,18 +159,23 @@ def _heading(
         channels=plan.image.channels,
         image_key=IMAGE_KEY,
         label_key=LABEL_KEY,
+        label_kind=plan.labels.kind,
         class_names=plan.class_names,
+        columns=tuple(column.spec for column in plan.stored_columns),
         order=ORDER_HASH,
         split_order=SPLIT_HASH,
-        encoders={**before.get("encoders", {}), **encoders},
+        encoders=before.get("encoders", {}),
         source_kind=before.get("source", {}).get("kind", plan.source.kind),
-        totals={
-            "left_out": dict(Counter(old.get("left_out", {})) + Counter(totals["left_out"])),
-            "skipped": old.get("skipped", 0) + totals["skipped"],
-            "repaired": old.get("repaired", 0) + totals["repaired"],
-            **counts,
-        },
+        totals=before.get("totals", {}),
     )
+
+
+def _added_totals(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "left_out": dict(Counter(old.get("left_out", {})) + Counter(new["left_out"])),
+        "skipped": old.get("skipped", 0) + new["skipped"],
+        "repaired": old.get("repaired", 0) + new["repaired"],
+    }
 
 
 def _same_encoders(encoders: Mapping[str, str], report: ShardReport) -> Mapping[str, str]:

@@ -7,30 +7,29 @@ the dataset's other files.
 import dataclasses
 import itertools
 import logging
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tfrds.disk.skipped import DUPLICATE, Skipped
 from tfrds.errors import SourceError
-from tfrds.write.assemble import FinalShard
+from tfrds.write.assemble import FinalShard, Heading
 from tfrds.write.duplicates import find_duplicates
 from tfrds.write.rewrite import rewrite_shard
-from tfrds.write.run import IMAGE_KEY, LABEL_KEY
+from tfrds.write.shard_labels import describe_label, features_of, label_numbers
 
 _log = logging.getLogger("tfrds")
 
 
 def handle_duplicates(
-    splits: dict[str, list[FinalShard]], policy: str, class_names: Sequence[str]
+    splits: dict[str, list[FinalShard]], policy: str, heading: Heading
 ) -> tuple[dict[str, list[FinalShard]], list[Skipped], dict[str, int]]:
     """Reports records with the same bytes, and does with them what `on_duplicate` says.
 
     Args:
       splits: shards in order, by split.
       policy: "keep", "drop" or "raise".
-      class_names: for messages.
+      heading: what is said of the whole dataset.
 
     Returns:
       The shards, the records that were dropped, and the totals of `tfrds.json`.
@@ -45,7 +44,9 @@ def handle_duplicates(
         [np.full(len(shard.rows), shard.generation == last) for _, shard in shards]
     )
     found = find_duplicates(
-        {split: [shard.rows for shard in parts] for split, parts in splits.items()}, is_new
+        {split: [shard.rows for shard in parts] for split, parts in splits.items()},
+        is_new,
+        label_numbers([shard for _, shard in shards], heading.label_key),
     )
     starts = np.cumsum([0, *(len(shard.rows) for _, shard in shards)])
 
@@ -59,7 +60,8 @@ def handle_duplicates(
 
     def described(record: int) -> str:
         split, shard, row = place(record)
-        return f"{key(record)} ({split}, {class_names[shard.rows['label'][row]]!r})"
+        label = describe_label(heading, shard, row)
+        return f"{key(record)} ({split}{label and f', {label}'})"
 
     counts = found.counts()
     for count, chosen, what in (
@@ -89,7 +91,7 @@ def handle_duplicates(
     kept: dict[str, list[FinalShard]] = {split: [] for split in splits}
     for (split, shard), (start, stop) in zip(shards, itertools.pairwise(starts), strict=True):
         stays = np.setdiff1d(np.arange(start, stop), doomed) - start
-        kept[split].append(_without(shard, stays) if len(stays) < stop - start else shard)
+        kept[split].append(_without(shard, stays, heading) if len(stays) < stop - start else shard)
     _check_not_empty(kept)
     return kept, list(dropped.values()), counts
 
@@ -103,21 +105,19 @@ def _check_not_empty(splits: dict[str, list[FinalShard]]) -> None:
             )
 
 
-def _without(shard: FinalShard, kept: NDArray[np.int64]) -> FinalShard:
+def _without(shard: FinalShard, kept: NDArray[np.int64], heading: Heading) -> FinalShard:
     """Writes a shard again with the records that stay."""
+    taken = shard.take(kept)
+    labels = shard.rows["label"][kept]
     new = rewrite_shard(
         shard.path,
         shard.rows,
         shard.path,
         kept=kept,
-        labels=shard.rows["label"][kept],
-        image_key=IMAGE_KEY,
-        label_key=LABEL_KEY,
+        labels=labels,
+        features=features_of(heading, labels, taken["columns"]),
+        image_key=heading.image_key,
     )
     return dataclasses.replace(
-        shard,
-        num_bytes=new.num_bytes,
-        sha256=new.sha256,
-        rows=new.rows,
-        keys=shard.keys.take(kept),
+        shard, num_bytes=new.num_bytes, sha256=new.sha256, rows=new.rows, **taken
     )

@@ -76,7 +76,9 @@ def _equation(group: NDArray[np.int64], name: Callable[[int], str]) -> str:
 
 
 def find_duplicates(
-    rows: Mapping[str, Sequence[Rows]], is_new: NDArray[np.bool_] | None = None
+    rows: Mapping[str, Sequence[Rows]],
+    is_new: NDArray[np.bool_] | None = None,
+    labels: NDArray[np.int64] | None = None,
 ) -> Duplicates:
     """Returns the groups of records that hold the same bytes.
 
@@ -84,10 +86,13 @@ def find_duplicates(
       rows: parts of the index, by split. Records are numbered through them in this order.
       is_new: bool [records], those that were added last: of a group an old one stays, if there is
         one. None: all are equal in that.
+      labels: int64 [records], equal for equal labels; None: class numbers, by the index.
     """
     sizes = [sum(map(len, parts)) for parts in rows.values()]
     content = np.concatenate([part["content"] for parts in rows.values() for part in parts])
-    labels = np.concatenate([part["label"] for parts in rows.values() for part in parts])
+    if labels is None:
+        classes = [part["label"] for parts in rows.values() for part in parts]
+        labels = np.concatenate(classes).astype(np.int64)
     splits = np.repeat(np.arange(len(sizes)), sizes)
     is_train = np.repeat([split == _TRAIN for split in rows], sizes)
     halves = np.ascontiguousarray(content).view("<u8").reshape(-1, 2)
@@ -103,7 +108,7 @@ def find_duplicates(
     starts = np.flatnonzero(np.diff(groups, prepend=-1))
     lengths = np.diff(starts, append=len(order))
 
-    def differ(values: NDArray[np.int32]) -> NDArray[np.bool_]:
+    def differ(values: NDArray[np.int64]) -> NDArray[np.bool_]:
         if not len(order):
             return np.zeros(0, np.bool_)
         low = np.minimum.reduceat(values[order], starts)
@@ -114,5 +119,5 @@ def find_duplicates(
         groups=groups,
         firsts=np.repeat(order[starts], lengths),
         has_labels=differ(labels),
-        has_splits=differ(splits.astype(np.int32)),
+        has_splits=differ(splits),
     )

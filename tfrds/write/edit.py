@@ -10,11 +10,13 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from tfrds.errors import SourceError
+from tfrds.errors import ConfigError, SourceError
+from tfrds.spec import CLASS_KINDS
 from tfrds.write.assemble import FinalShard, Heading, WrittenDataset, assemble
 from tfrds.write.base_version import Base, link_shards
 from tfrds.write.duplicates import find_duplicates
 from tfrds.write.rewrite import rewrite_shard
+from tfrds.write.shard_labels import features_of, label_numbers
 
 _LISTED = 5
 
@@ -42,14 +44,18 @@ def write_edited(
     Raises:
       SourceError: a key is not in the dataset, or a split has no example left.
     """
+    if relabelled and base.record.label_kind not in CLASS_KINDS:
+        raise ConfigError(
+            f"relabel: {base.record.name} has labels of the kind {base.record.label_kind!r}, and "
+            "only single classes can be changed. Build it again from corrected labels."
+        )
     wanted_out = {key.encode() for key in removed}
     new_names = sorted(set(relabelled.values()) - set(base.class_names))
     class_names = (*base.class_names, *new_names)
     numbers = {name: number for number, name in enumerate(class_names)}
     wanted = {key.encode(): numbers[name] for key, name in relabelled.items()}
     _check_known(base, wanted_out | set(wanted))
-    content = base.record.content
-    image_key, label_key = content["image"]["key"], content["label"]["key"]
+    heading = _heading(base, version, class_names)
     splits: dict[str, list[FinalShard]] = {}
     for split, shards in base.splits.items():
         splits[split] = []
@@ -65,14 +71,15 @@ def write_edited(
                 splits[split] += link_shards([shard], directory)
                 continue
             target = directory / f"base-{shard.path.name}"
+            taken = shard.take(kept)
             new = rewrite_shard(
                 shard.path,
                 shard.rows,
                 target,
                 kept=kept,
                 labels=labels,
-                image_key=image_key,
-                label_key=label_key,
+                features=features_of(heading, labels, taken["columns"]),
+                image_key=heading.image_key,
             )
             splits[split].append(
                 dataclasses.replace(
@@ -81,22 +88,21 @@ def write_edited(
                     num_bytes=new.num_bytes,
                     sha256=new.sha256,
                     rows=new.rows,
-                    keys=shard.keys.take(kept),
+                    **taken,
                 )
             )
-    return assemble(
-        directory, splits, edited_heading(base, version, class_names, splits), base.skipped
-    ), class_names
-
-
-def edited_heading(
-    base: Base, version: str, class_names: tuple[str, ...], splits: Mapping[str, list[FinalShard]]
-) -> Heading:
-    """Returns what `tfrds.json` says of a version that was made from another one."""
-    content = base.record.content
+    shards = [shard for parts in splits.values() for shard in parts]
     found = find_duplicates(
-        {split: [shard.rows for shard in parts] for split, parts in splits.items()}
+        {split: [shard.rows for shard in parts] for split, parts in splits.items()},
+        labels=label_numbers(shards, heading.label_key),
     )
+    heading = dataclasses.replace(heading, totals={**heading.totals, **found.counts()})
+    return assemble(directory, splits, heading, base.skipped), class_names
+
+
+def _heading(base: Base, version: str, class_names: tuple[str, ...]) -> Heading:
+    """Returns what `tfrds.json` says of the new version, with the old one's totals."""
+    content = base.record.content
     size = content["options"]["image_size"]
     return Heading(
         name=base.record.name,
@@ -107,13 +113,15 @@ def edited_heading(
         image_size=(size[0], size[1]) if size else None,
         channels=content["image"]["channels"],
         image_key=content["image"]["key"],
-        label_key=content["label"]["key"],
+        label_key=base.record.label_key,
+        label_kind=base.record.label_kind,
         class_names=class_names,
+        columns=base.record.columns,
         order=content["order"],
         split_order=content["split_order"],
         encoders=content["encoders"],
         source_kind=content["source"]["kind"],
-        totals={**content["totals"], **found.counts()},
+        totals=content["totals"],
     )
 
 

@@ -10,7 +10,7 @@ import json
 import pathlib
 import secrets
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,11 +18,13 @@ import xxhash
 from numpy.typing import NDArray
 
 from tfrds.disk.build_record import BuildRecord
+from tfrds.disk.columns import Column, read_column
 from tfrds.disk.index import open_index
 from tfrds.disk.keys import Keys, join_keys, read_keys
 from tfrds.disk.layout import inputs_file
 from tfrds.disk.skipped import DUPLICATE, read_skipped
 from tfrds.spec import BuildOptions
+from tfrds.write.assemble import class_names_sha256
 from tfrds.write.plan import Plan
 
 _LISTED = 5
@@ -40,14 +42,15 @@ class Inputs:
     Attributes:
       split_names: of the dataset.
       keys: of the inputs.
-      labels: int32 [n], their class numbers.
+      labels: int64 [n], their class numbers, or numbers that are other ones where labels of
+        another kind, or columns, differ.
       splits: int32 [n], positions in `split_names`; SKIPPED or DROPPED: not in the dataset.
       marks: [n], another one where the input changed; zeros where it cannot be stored.
     """
 
     split_names: tuple[str, ...]
     keys: Keys
-    labels: NDArray[np.int32]
+    labels: NDArray[np.int64]
     splits: NDArray[np.int32]
     marks: NDArray[Any]
 
@@ -64,10 +67,24 @@ def planned_inputs(plan: Plan, marks: NDArray[Any] | None = None) -> Inputs:
     return Inputs(
         tuple(plan.splits),
         plan.keys.take(rows),
-        plan.labels[rows],
+        _label_marks(plan.labels.numbers[rows], [c.take(rows) for c in plan.stored_columns]),
         np.repeat(np.arange(len(parts), dtype=np.int32), [len(part) for part in parts]),
         (plan.stamps if marks is None else marks)[rows],
     )
+
+
+def _label_marks(numbers: NDArray[np.int32], columns: Sequence[Column]) -> NDArray[np.int64]:
+    """Returns class numbers, where there are no columns; else hashes of all beside the images."""
+    if not columns:
+        return numbers.astype(np.int64)
+    ordered = sorted(columns, key=lambda column: column.spec.name)
+    marks = (
+        xxhash.xxh3_64_intdigest(
+            repr((number, [column.feature(row) for column in ordered])).encode()
+        )
+        for row, number in enumerate(numbers.tolist())
+    )
+    return np.fromiter(marks, np.uint64, len(numbers)).view(np.int64)
 
 
 def save_inputs(target: pathlib.Path, digest: str, inputs: Inputs) -> None:
@@ -133,13 +150,17 @@ def stored_inputs(record: BuildRecord) -> Inputs:
         files = record.split_files(split)
         rows = open_index(files.index, [records for _, _, records in record.shards(split)])
         keys.append(read_keys(files.keys, files.key_offsets, len(rows)))
-        labels.append(np.array(rows["label"]))
+        columns = [
+            read_column(files, spec, len(rows), record.label_key, record.num_classes)
+            for spec in record.columns
+        ]
+        labels.append(_label_marks(rows["label"], columns))
         splits.append(np.full(len(rows), number, np.int32))
         marks.append(np.array(rows["content"]))
     left_out = list(read_skipped(record.directory))
     is_copy = [one.reason == DUPLICATE for one in left_out]
     keys.append(Keys.from_iterable(one.key.encode() for one in left_out))
-    labels.append(np.full(len(left_out), -1, np.int32))
+    labels.append(np.full(len(left_out), -1, np.int64))
     splits.append(np.where(is_copy, DROPPED, SKIPPED).astype(np.int32))
     marks.append(np.zeros(len(left_out), "V16"))
     return Inputs(
@@ -164,11 +185,26 @@ def differences(record: BuildRecord, plan: Plan, now: Inputs, then: Inputs) -> l
         f"{name} was {built!r}, is {given!r}"
         for name, built, given in option_differences(record, plan.options.to_dict())
     ]
-    has_same_classes = plan.class_names_sha256 == record.content["label"].get("class_names_sha256")
+    if (kind := plan.labels.kind) != record.label_kind:
+        found.append(f"the kind of labels was {record.label_kind!r}, is {kind!r}")
+    columns = tuple(column.spec for column in plan.stored_columns)
+    if columns != record.columns:
+        then_names, now_names = (
+            [spec.name for spec in specs] for specs in (record.columns, columns)
+        )
+        found.append(f"the columns were {then_names}, are {now_names}")
+    has_same_labels = kind == record.label_kind and columns == record.columns
+    digest = class_names_sha256(plan.class_names)
+    has_same_classes = digest == record.content["label"].get("class_names_sha256")
     if not has_same_classes:
         names = _few(plan.class_names)
         found.append(f"the classes are others than those that were built, now {names}")
-    return found + _input_differences(now, then, compares_labels=has_same_classes)
+    return found + _input_differences(
+        now,
+        then,
+        compares_labels=has_same_classes and has_same_labels,
+        beside="label or column" if columns else "class",
+    )
 
 
 def option_differences(record: BuildRecord, ours: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
@@ -186,7 +222,9 @@ def option_differences(record: BuildRecord, ours: Mapping[str, Any]) -> list[tup
     ]
 
 
-def _input_differences(now: Inputs, then: Inputs, *, compares_labels: bool) -> list[str]:
+def _input_differences(
+    now: Inputs, then: Inputs, *, compares_labels: bool, beside: str
+) -> list[str]:
     now_hashes, then_hashes = (_hashes(inputs.keys) for inputs in (now, then))
     both, ours, theirs = np.intersect1d(now_hashes, then_hashes, return_indices=True)
     added = np.flatnonzero(~np.isin(now_hashes, both))
@@ -206,7 +244,7 @@ def _input_differences(now: Inputs, then: Inputs, *, compares_labels: bool) -> l
             (added, now.keys, "added"),
             (removed, then.keys, "removed"),
             (changed, now.keys, "changed"),
-            (relabelled, now.keys, "with another class"),
+            (relabelled, now.keys, f"with another {beside}"),
             (moved, now.keys, "in another split"),
         )
         if len(rows)

@@ -6,7 +6,6 @@ workers.
 """
 
 import dataclasses
-import hashlib
 import logging
 from collections import Counter
 from collections.abc import Sequence
@@ -16,19 +15,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfrds.checks import check_int
+from tfrds.disk.columns import Column
 from tfrds.disk.keys import Keys
 from tfrds.errors import ConfigError, EncodeError, SourceError
-from tfrds.spec import MAX_AUTO_RAW_SIDE, BuildOptions, ImageSpec
+from tfrds.spec import CLASS_KINDS, MAX_AUTO_RAW_SIDE, BuildOptions, ImageSpec
 from tfrds.write.check import read_size
-from tfrds.write.classes import describe_order, number_classes
+from tfrds.write.classes import describe_order
+from tfrds.write.given_columns import LABEL_KEY, check_columns
 from tfrds.write.key_hash import ORDER_HASH, hash_keys, sort_by_hash
-from tfrds.write.sources.base import Inputs, References, Source
+from tfrds.write.labels import Labels, choose_labels
+from tfrds.write.sources.base import Inputs, References, Source, with_label_kind
 from tfrds.write.splits import ChosenSplits, choose_splits
 
 _SHARD_BYTES = 256 * 2**20
 _MIN_SHARD_EXAMPLES = 512  # below this a shard is not worth a file ...
 _PARALLEL_SHARDS = 16  # ... but this many shards let workers and readers share even small splits
-_MAX_SHARDS = 99_999
+MAX_SHARDS = 99_999
 
 # JPEG at quality 95 takes about this many bytes a pixel; photographs are mostly 4:3.
 _JPEG_BYTES_PER_PIXEL = 0.3
@@ -67,8 +69,9 @@ class Plan:
       source: resolves rows to images.
       options: as given.
       image: how each image is stored.
-      class_names: in the order of their numbers.
-      keys, labels: of all examples, by the source's rows; labels are positions in `class_names`.
+      labels: of all examples, by the source's rows.
+      keys: likewise.
+      columns: values beside the images and their labels, likewise, in the order of their names.
       stamps: uint64, likewise; see `References`.
       splits: by name, in TFDS's order of names.
       left_out: files that are no images, by kind.
@@ -78,18 +81,33 @@ class Plan:
     source: Source
     options: BuildOptions
     image: ImageSpec
-    class_names: tuple[str, ...]
+    labels: Labels
     keys: Keys
-    labels: NDArray[np.int32]
+    columns: tuple[Column, ...]
     stamps: NDArray[np.uint64]
     splits: dict[str, SplitPlan]
     left_out: Counter[str]
     notes: tuple[str, ...]
 
     @property
-    def class_names_sha256(self) -> str:
-        """Digest of the class names, as `tfrds.json` has it."""
-        return hashlib.sha256("\n".join(self.class_names).encode()).hexdigest()
+    def class_names(self) -> tuple[str, ...]:
+        """In the order of their numbers; none where labels are no classes."""
+        return self.labels.class_names
+
+    @property
+    def features(self) -> tuple[Column, ...]:
+        """All that a record holds beside its image: the label and the columns."""
+        label = self.labels.column
+        return (*(() if label is None else (label,)), *self.columns)
+
+    @property
+    def stored_columns(self) -> tuple[Column, ...]:
+        """Those of `features` that get files of their own: the index holds class numbers."""
+        return tuple(
+            column
+            for column in self.features
+            if column is not self.labels.column or self.labels.kind not in CLASS_KINDS
+        )
 
     @property
     def num_examples(self) -> int:
@@ -98,8 +116,7 @@ class Plan:
 
     def class_counts(self, split: str) -> list[int]:
         """Returns how many examples of each class `split` has, by class number."""
-        labels = self.labels[self.splits[split].rows]
-        return [int(count) for count in np.bincount(labels, minlength=len(self.class_names))]
+        return self.labels.take(self.splits[split].rows).class_counts()
 
 
 def make_plan(
@@ -124,13 +141,15 @@ def make_plan(
     """
     if limit is not None:
         check_int("limit", limit, 1)
+    source = with_label_kind(source, options.label_kind)
     references = source.scan()
     if not len(references.keys):
         raise SourceError("source: expected at least one labelled image, found none.")
-    class_names, labels = number_classes(references, options.class_names, known_classes)
+    labels = choose_labels(references, options, LABEL_KEY, known_classes)
+    columns = check_columns(references)
     order = _order(references.keys)
     image = _image_spec(source, references, options, order)
-    chosen = choose_splits(references, labels, class_names, options)
+    chosen = choose_splits(references, *labels.strata, options)
     sizes = _estimated_sizes(references, options, image)
     splits = {}
     for name, rows in sorted(_rows_by_split(chosen, order).items()):
@@ -143,16 +162,16 @@ def make_plan(
         )
     for note in references.notes:
         _log.info(note)
-    warnings = (*describe_order(class_names), *chosen.notes)
+    warnings = (*describe_order(labels.class_names), *chosen.notes)
     for note in warnings:
         _log.warning(note)
     return Plan(
         source=source,
         options=options,
         image=image,
-        class_names=class_names,
-        keys=references.keys,
         labels=labels,
+        keys=references.keys,
+        columns=columns,
         stamps=references.stamps,
         splits=splits,
         left_out=references.left_out,
@@ -291,4 +310,4 @@ def _num_shards(count: int, estimated_bytes: int, given: int | None) -> int:
     if given is not None:
         return min(given, count)  # a shard holds at least one example
     low = min(_PARALLEL_SHARDS, -(-count // _MIN_SHARD_EXAMPLES))
-    return min(max(-(-estimated_bytes // _SHARD_BYTES), low), _MAX_SHARDS, count)
+    return min(max(-(-estimated_bytes // _SHARD_BYTES), low), MAX_SHARDS, count)

@@ -6,10 +6,12 @@
 import dataclasses
 import pathlib
 import secrets
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tfrds.disk.columns import Column
 from tfrds.disk.index import Rows
 from tfrds.disk.records import (
     HEADER_BYTES,
@@ -18,6 +20,7 @@ from tfrds.disk.records import (
     frame_header,
 )
 from tfrds.errors import DatasetError
+from tfrds.write.beside import Beside
 from tfrds.write.hashed_file import HashedFile
 
 
@@ -43,8 +46,8 @@ def rewrite_shard(
     *,
     kept: NDArray[np.int64],
     labels: NDArray[np.int32],
+    features: Sequence[Column],
     image_key: str,
-    label_key: str,
 ) -> Rewritten:
     """Writes the records that stay; `target` may be `path`, which is then replaced at the end.
 
@@ -53,19 +56,20 @@ def rewrite_shard(
       rows: its index rows.
       target: of the new one.
       kept: int64 [n], positions of the records that stay, in order.
-      labels: int32 [n], their class numbers.
-      image_key: the image feature's name.
-      label_key: the label feature's name.
+      labels: int32 [n], their class numbers, -1 where they have no single class.
+      features: of the records that stay, what they hold beside their images.
+      image_key: name of the image's feature.
 
     Raises:
       DatasetError: the shard is cut off.
     """
     written = rows[kept].copy()
     written["label"] = labels
+    beside = Beside(features, image_key)
     temporary = target.with_name(f"{target.name}.{secrets.token_hex(8)}.tmp")
     try:
         with path.open("rb") as old, HashedFile(temporary) as new:
-            for row in written:
+            for position, row in enumerate(written):
                 length = int(row["image_length"])
                 old.seek(int(row["offset"]) + HEADER_BYTES + int(row["image_offset"]))
                 image = old.read(length)
@@ -75,7 +79,7 @@ def rewrite_shard(
                         f"{int(row['offset']):,}, found {len(image):,}. Copy or build the dataset "
                         "again."
                     )
-                head, tail = example_parts(length, int(row["label"]), image_key, label_key)
+                head, tail = example_parts(length, image_key, *beside.at(position))
                 data = b"".join((head, image, tail))
                 row["offset"], row["length"] = new.num_bytes, len(data)
                 row["image_offset"] = len(head)

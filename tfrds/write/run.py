@@ -20,10 +20,9 @@ from tfrds.disk.layout import SplitFiles
 from tfrds.errors import ConfigError
 from tfrds.write.executors import Executor, LocalProcesses, ThisProcess, as_executor
 from tfrds.write.faults import Faults
+from tfrds.write.given_columns import IMAGE_KEY
 from tfrds.write.plan import Plan
 from tfrds.write.shards import ShardTask
-
-IMAGE_KEY, LABEL_KEY = "image", "label"
 
 # Raw arrays are only copied: one process writes 225,000 of 28x28 a second, two processes fewer,
 # since the pixels would travel through pipes. Above this many bytes the writing itself is worth
@@ -90,18 +89,20 @@ def plan_slices(plan: Plan, directory: pathlib.Path, name: str) -> Iterator[Slic
             plan.image,
             plan.options.on_error,
             IMAGE_KEY,
-            LABEL_KEY,
+            [column.spec for column in plan.features],
         )
     ).encode()
-    for split, part in plan.splits.items():
+    for split, planned in plan.splits.items():
         files = SplitFiles(directory, name, split)
-        for shard_index, (start, end) in enumerate(itertools.pairwise(part.edges())):
-            rows = part.rows[start:end]
+        for shard_index, (start, end) in enumerate(itertools.pairwise(planned.edges())):
+            rows = planned.rows[start:end]
             digest = hashlib.blake2b(common, digest_size=16)
             keys = plan.keys.take(rows)
-            for column in (keys.offsets, keys.blob, plan.labels[rows], plan.stamps[rows]):
-                digest.update(column.tobytes())
-            path = files.shard(shard_index, part.num_shards)
+            values = [part for column in plan.features for part in column.take(rows).arrays()]
+            arrays: list[NDArray[Any]] = [keys.offsets, keys.blob, *values, plan.stamps[rows]]
+            for part in arrays:
+                digest.update(part.tobytes())
+            path = files.shard(shard_index, planned.num_shards)
             yield Slice(path, split, rows, digest.hexdigest())
 
 
@@ -130,10 +131,10 @@ def run_slices(
             journal=Journal(journal.folder.absolute()),
             digest=part.digest,
             inputs=plan.source.inputs(part.rows),
-            labels=plan.labels[part.rows],
+            labels=plan.labels.numbers[part.rows],
+            features=tuple(column.take(part.rows) for column in plan.features),
             spec=plan.image,
             image_key=IMAGE_KEY,
-            label_key=LABEL_KEY,
             skips=faults.skips,
             max_faults=faults.max_faults,
             quarantine=execution.quarantine and execution.quarantine.absolute(),

@@ -19,11 +19,13 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from tfrds.disk.columns import Column
 from tfrds.disk.index import ROW
 from tfrds.disk.journal import Journal, ShardEntry
 from tfrds.disk.records import MAX_RECORD_BYTES, example_parts, frame_footer, frame_header
 from tfrds.errors import DatasetError, EncodeError, SourceError
 from tfrds.spec import ImageSpec
+from tfrds.write.beside import Beside
 from tfrds.write.encode import EncodedImage, encode_image, encoder_versions
 from tfrds.write.faults import Fault, quarantine
 from tfrds.write.hashed_file import HashedFile
@@ -39,9 +41,10 @@ class ShardTask:
       journal: of the build.
       digest: of all that decides the shard's bytes, inputs included.
       inputs: its images, in record order.
-      labels: int32 [n], their class numbers.
+      labels: int32 [n], their class numbers, -1 where they have no single class.
+      features: what records hold beside them, by position.
       spec: how each is stored.
-      image_key, label_key: the features' names.
+      image_key: name of the image's feature.
       skips: leave images out that cannot be stored; else the shard stays unfinished, and all of
         them are found.
       max_faults: after more of them the rest is not looked at.
@@ -55,9 +58,9 @@ class ShardTask:
     digest: str
     inputs: Inputs
     labels: NDArray[np.int32]
+    features: tuple[Column, ...]
     spec: ImageSpec
     image_key: str
-    label_key: str
     skips: bool = False
     max_faults: int = 0
     quarantine: pathlib.Path | None = None
@@ -136,6 +139,7 @@ class _ShardWriter:
 
     def __init__(self, task: ShardTask) -> None:
         self._task = task
+        self._beside = Beside(task.features, task.image_key)
         self._rows = np.zeros(len(task.inputs), ROW)
         self._repaired: list[tuple[str, str]] = []
         self._skipped: list[tuple[int, str, str]] = []
@@ -149,6 +153,8 @@ class _ShardWriter:
         try:
             image = _read(task, position)
             encoded = _encode(task, position, image)
+            before, after = self._beside.at(position)
+            _check_room(task, position, len(encoded.data) + len(before) + len(after))
         except (EncodeError, SourceError) as error:
             fault = Fault.of(task.inputs.name(position), error)
             self.faults.append(fault)
@@ -158,7 +164,7 @@ class _ShardWriter:
             return
         if self.faults and not task.skips:
             return  # the shard will not be finished, but all faults shall be found
-        head, tail = example_parts(len(encoded.data), label, task.image_key, task.label_key)
+        head, tail = example_parts(len(encoded.data), task.image_key, before, after)
         data = b"".join((head, encoded.data, tail))
         self._rows[position] = (
             file.num_bytes,
@@ -241,11 +247,14 @@ def _encode(task: ShardTask, position: int, image: Image) -> EncodedImage:
         encoded = encode_image(image, task.spec)
     except EncodeError as error:
         raise EncodeError(f"{task.inputs.name(position)}: {error}", error.reason) from error
-    # The label and the frames of an Example take less than this.
-    if len(encoded.data) > MAX_RECORD_BYTES - 4096:
+    return encoded
+
+
+def _check_room(task: ShardTask, position: int, num_bytes: int) -> None:
+    # The image's key and the lengths around it take less than this.
+    if num_bytes > MAX_RECORD_BYTES - 4096:
         raise EncodeError(
             f"{task.inputs.name(position)}: expected at most {MAX_RECORD_BYTES:,} bytes a record, "
-            f"got {len(encoded.data):,}.",
+            f"got {num_bytes:,}.",
             "too large",
         )
-    return encoded

@@ -1,9 +1,11 @@
 """Turns pixels and class numbers into what a model takes, in numpy.
 
 Input:   images  uint8 or float32 [..., height, width, channels], 0..255; float32 ones are changed
-         labels  int32 [n], class numbers
+         labels  int32 [n], class numbers; float32 [n, num_classes], multi-hot; float32 [n, k] or
+                 [n], numbers; or None
 Output:  images  dtype [..., height, width, channels], value_range, normalised
-         labels  by label_mode: float32 [n, num_classes], int32 [n], or float32 [n, 1]
+         labels  by label_mode: float32 [n, num_classes], int32 [n], float32 [n, 1] or [n, k]; or
+                 None
 Raises:  ConfigError: bfloat16 without the package that adds it to numpy.
 Source:  `stages/values.py`, the same operations in the same order.
 """
@@ -58,10 +60,12 @@ class NumpyValues:
         if self._scale is not None:
             rows *= _along(self._scale, width)
 
-    def labels(self, labels: NDArray[np.int32]) -> NDArray[Any]:
+    def labels(self, labels: NDArray[Any] | None) -> NDArray[Any] | None:
         """Returns the model's labels."""
         spec = self._spec
-        if spec.label_mode == "int":
+        if labels is None or spec.label_mode == "none":
+            return None
+        if spec.label_mode in ("int", "multi_hot", "value"):
             return labels
         if spec.label_mode == "binary":
             return labels.astype(np.float32)[:, np.newaxis]

@@ -134,6 +134,10 @@ def _check(name: str, label_mode: str, batch_size: int | None) -> None:
             f"augment: {name} mixes labels, and class numbers cannot be mixed, got "
             'label_mode="int". Pass label_mode="one_hot".'
         )
+    if label_mode in ("value", "none"):
+        raise ConfigError(
+            f"augment: {name} mixes classes, got label_mode={label_mode!r}. Leave it out."
+        )
 
 
 def _weights(stage: Any, uniforms: NDArray[np.float64]) -> NDArray[np.float64]:

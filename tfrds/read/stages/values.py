@@ -1,9 +1,11 @@
 """Turns pixels and class numbers into what a model takes, once for a whole batch.
 
 Input:   images  uint8 or float32 [..., height, width, channels], 0..255
-         labels  int32 [...], class numbers
+         labels  int32 [...], class numbers; float32 [..., num_classes], multi-hot; float32 [..., k]
+                 or [...], numbers; or None
 Output:  images  dtype [..., height, width, channels], value_range, normalised
-         labels  by label_mode: float32 [..., num_classes], int32 [...], or float32 [..., 1]
+         labels  by label_mode: float32 [..., num_classes], int32 [...], float32 [..., 1] or
+                 [..., k]; or None
 Source:  keras.utils.image_dataset_from_directory for the label modes, keras.losses for smoothing.
 """
 
@@ -22,8 +24,8 @@ class Values(ValuesSpec):
     """The stage; one frozen object a dataset."""
 
     def __call__(
-        self, images: tf.Tensor, labels: tf.Tensor, *, is_one_shape: bool
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+        self, images: tf.Tensor, labels: tf.Tensor | None, *, is_one_shape: bool
+    ) -> tuple[tf.Tensor, tf.Tensor | None]:
         """Returns the model's images and labels.
 
         Args:
@@ -61,9 +63,11 @@ class Values(ValuesSpec):
             values = values * tf.constant(self.scale, tf.float32)
         return tf.cast(values, self.dtype)
 
-    def labels(self, labels: tf.Tensor) -> tf.Tensor:
+    def labels(self, labels: tf.Tensor | None) -> tf.Tensor | None:
         """Returns the model's labels."""
-        if self.label_mode == "int":
+        if self.label_mode == "none":
+            return None
+        if self.label_mode in ("int", "multi_hot", "value"):
             return labels
         if self.label_mode == "binary":
             return tf.cast(labels, tf.float32)[..., tf.newaxis]
