@@ -790,3 +790,15 @@ def test_stamps_are_counted_as_find_counts_them(stamps, data_dir):
         for ending in (".dat", ".ogg", ".svg", ".txt", ".wav")
     }
     assert "  left out   .ogg " in out
+
+
+@pytest.mark.parametrize(
+    ("level", "classes"), [("first", ["cat", "dog"]), ("all", ["cat/big", "cat/small", "dog"])]
+)
+def test_nested_folders_are_one_class_by_choice(level, classes, tmp_path, capsys):
+    put_images(tmp_path / "pets", ["cat/big/1.png", "cat/small/2.png", "dog/3.png"])
+    arguments = ["--name", "pets", "--data-dir", str(tmp_path / "data"), "--class-level", level]
+    assert cli.main(["build", str(tmp_path / "pets"), *arguments]) == 0
+    capsys.readouterr()
+    assert cli.main(["info", "pets", "--json", "--data-dir", str(tmp_path / "data")]) == 0
+    assert json.loads(capsys.readouterr().out)["class_names"] == classes

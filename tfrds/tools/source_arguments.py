@@ -23,6 +23,7 @@ SOURCE_HELP = (
 # Of each argument the formats that have it, and what their sources call it.
 _FIELDS: dict[str, dict[str, str]] = {
     "layout": {"folder": "layout", "archive": "layout"},
+    "class_level": {"folder": "class_level", "archive": "class_level"},
     "image": {
         "manifest": "image",
         "npz": "images",
@@ -57,6 +58,11 @@ def add_source_arguments(add: Callable[..., Any]) -> None:
         "--layout",
         choices=("class", "split", "webdataset"),
         help="what the folders at the top are named after, of folders and archives; else found out",
+    )
+    add(
+        "--class-level",
+        choices=("first", "all"),
+        help="of nested folders: the first one is the class (default), or all are one, a/b",
     )
     add("--image", metavar="NAME", help="column, key or array of the images; else by its name")
     add(
