@@ -520,3 +520,16 @@ def test_ten_thousand_files_of_one_record(tmp_path):
         len(b["label"]) for b in one.as_dataset("train", batch_size=1000).as_numpy_iterator()
     )
     assert total == 10_000
+
+
+def test_images_that_would_be_turned_are_told(tmp_path, caplog):
+    exif = PIL.Image.Exif()
+    exif[0x0112] = 6
+    file = io.BytesIO()
+    PIL.Image.fromarray(noise(1, 12, 9)).save(file, "JPEG", exif=exif)
+    examples = [example(image=data, label=0) for data in (file.getvalue(), jpeg(2))]
+    path = write(tmp_path / "data" / "a.tfrecord", examples)
+    one = tfrds.from_tfrecords(path, "turned", data_dir=tmp_path / "root", class_names=["a"])
+    assert "1 of 2 images say in their EXIF that they are to be turned." in caplog.text
+    (first, _) = one.as_dataset("train").as_numpy_iterator()
+    assert first["image"].shape == (12, 9, 3)

@@ -385,3 +385,15 @@ def test_empty_tables_in_memory_are_refused(root):
 def test_images_that_are_neither_paths_nor_bytes_are_refused(values):
     with pytest.raises(SourceError, match=r"column 'image': expected (paths|a path)"):
         Manifest(pd.DataFrame({"image": values, "label": ["x", "y"]})).scan()
+
+
+def test_a_pattern_stands_for_the_files_of_one_table(root):
+    for number, name in enumerate(NAMES):
+        images.put(root / f"part-{number}.csv", f"path,label\n{name},{number}\n")
+    for pattern in ("part-*.csv", f"part-{{0..{len(NAMES) - 1}}}.csv"):
+        references = Manifest(root / pattern).scan()
+        assert [key.decode() for key in references.keys] == NAMES
+        assert references.labels.tolist() == list(range(len(NAMES)))
+    # One file by a pattern is the same as the file.
+    one, same = (Manifest(root / name).scan() for name in ("part-[0].csv", "part-0.csv"))
+    assert (list(one.keys), one.stamps.tolist()) == (list(same.keys), same.stamps.tolist())

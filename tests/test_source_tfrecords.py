@@ -516,6 +516,15 @@ def test_a_dict_of_files_gives_splits(tmp_path):
         TFRecords({"0": tmp_path / "t1.tfrecord"}).scan()
 
 
+def test_braces_stand_for_numbered_files(tmp_path):
+    for number in range(3):
+        write_raw(tmp_path / f"train-0{number}.tfrecord", labels=[number])
+    references = TFRecords(tmp_path / "train-{00..02}.tfrecord").scan()
+    assert references.labels.tolist() == [0, 1, 2]
+    with pytest.raises(SourceError, match=r"expected 5 files, 2 are missing: .*-03\.tf.*-04"):
+        TFRecords(tmp_path / "train-{00..04}.tfrecord").scan()
+
+
 def test_names_that_are_not_ascii_become_keys_in_nfc(tmp_path):
     path = write_raw(tmp_path / "e\u0301.tfrecord", labels=[0])
     assert keys(TFRecords(path).scan()) == ["\u00e9.tfrecord/0"]

@@ -249,7 +249,9 @@ def _class_names(content: Any) -> set[str]:
         return set().union(*map(_class_names, content))
     if not isinstance(content, Mapping):
         return set()
-    names = {str(content[key]) for key in _CLASS_NAME_FIELDS if key in content}
+    # What is no text under such a key is the feature of a column of that name.
+    found = [content.get(key) for key in _CLASS_NAME_FIELDS]
+    names = {name for name in found if isinstance(name, str)}
     return names.union(*map(_class_names, content.values()))
 
 

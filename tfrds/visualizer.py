@@ -34,13 +34,12 @@ class ImageVisualizer:
                     shown[key] = numbers(feature, example[key])
             return shown
 
-        def numbers(feature: Label, label: tf.Tensor) -> tf.Tensor:
+        def numbers(feature: Any, label: tf.Tensor) -> tf.Tensor:
             if label.shape.rank == 0:
                 return label  # read as a number
             if isinstance(feature, MultiLabel):
                 return tf.where(label > 0)[:, 0]
-            is_binary = label.shape.rank == 1 and label.shape[0] == 1
-            return tf.cast(label[0], tf.int64) if is_binary else tf.argmax(label)
+            return tf.cast(label[0], tf.int64) if label.shape[0] == 1 else tf.argmax(label)
 
         return ImageGridVisualizer().show(ds.map(displayed), ds_info, **options)
 

@@ -42,6 +42,11 @@ class Augmentation:
         """Numbers of each example that `draw` gives."""
         return sum(stage.num_parameters for _, stage in self._ours())
 
+    @property
+    def has_foreign(self) -> bool:
+        """Whether some stages are Keras layers or functions."""
+        return not all(isinstance(stage, BatchStage) for stage in self.stages)
+
     def boxes(
         self,
         epoch: int,

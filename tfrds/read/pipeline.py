@@ -175,6 +175,23 @@ def _decode(parts: dict[str, tf.Tensor], spec: PipelineSpec) -> dict[str, tf.Ten
 
 def make_values(parts: dict[str, tf.Tensor], spec: PipelineSpec) -> Any:
     """Returns what the model takes of a batch, or of one example."""
+    is_batch = spec.example.is_fetched_whole
+    declared = parts["images"].shape[0] if is_batch and spec.steps.batch_size is None else None
+    if declared is None or not spec.augmentation.has_foreign:
+        return _values_of(parts, spec)
+    # The last fetch may be smaller than is declared, and others' code believes what it is told.
+    sizes = {name: (None, *part.shape[1:]) for name, part in parts.items()}
+    parts = {
+        name: tf.raw_ops.PlaceholderWithDefault(input=part, shape=sizes[name])
+        for name, part in parts.items()
+    }
+    values = _values_of(parts, spec)
+    for value in tf.nest.flatten(values):
+        value.set_shape((declared, *value.shape[1:]))
+    return values
+
+
+def _values_of(parts: dict[str, tf.Tensor], spec: PipelineSpec) -> Any:
     images = spec.batch_resize(parts["images"]) if spec.batch_resize else parts["images"]
     is_one_shape = spec.steps.batch_size is not None or images.shape.is_fully_defined()
     images, labels = spec.augmentation(

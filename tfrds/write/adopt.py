@@ -110,6 +110,13 @@ def scan(
         scanned.append(scan_file(file.path, layout))
         if progress:
             progress(number, len(found))
+    if turned := sum(one.num_turned for one in scanned):
+        total = sum(len(one.rows) for one in scanned)
+        _log.warning(
+            f"{turned:,} of {total:,} images say in their EXIF that they are to be turned. Files "
+            "used where they lie are read as their pixels are: build from tfrds.sources.TFRecords "
+            "to turn them."
+        )
     if not sum(len(one.rows) for one in scanned):
         raise SourceError(f"{found[0].path}: expected at least one record, found none.")
     labels, class_names, adopted = _labels(found, scanned, layout, given)
@@ -168,6 +175,9 @@ def _labels(
     lengths = [len(one.rows) for one in scanned]
     ends = np.cumsum(lengths)
     if layout.label_key is None:
+        for name in ("class_names", "label_offset"):
+            if (value := getattr(given, name)) is not None:
+                raise ConfigError(f"{name}: images without labels have none, got {value!r}.")
         return np.full(int(ends[-1]), -1, np.int32), (), Adopted()
 
     def name_row(row: int) -> str:

@@ -106,7 +106,7 @@ def _name_row(references: References, position: int) -> str:
     if isinstance(references.labels, LabelLists):
         row = int(np.searchsorted(references.labels.offsets, row, side="right")) - 1
     key = references.keys[row].decode()
-    return f"labels[{row}]" if key.isdecimal() else key
+    return f"labels[{row}]" if key.isdecimal() and int(key) == row else key
 
 
 def _behind(known: Sequence[str], names: tuple[str, ...], *, is_numbered: bool) -> tuple[str, ...]:

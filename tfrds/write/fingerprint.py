@@ -197,7 +197,7 @@ def differences(record: BuildRecord, plan: Plan, now: Inputs, then: Inputs) -> l
     digest = class_names_sha256(plan.class_names)
     has_same_classes = digest == record.content["label"].get("class_names_sha256")
     if not has_same_classes:
-        names = _few(plan.class_names)
+        names = _few(plan.class_names) or "none"
         found.append(f"the classes are others than those that were built, now {names}")
     return found + _input_differences(
         now,

@@ -18,7 +18,7 @@ from tfrds.disk.keys import Keys
 from tfrds.errors import ConfigError, SourceError
 from tfrds.write.sources.base import Inputs, LabelLists, References
 from tfrds.write.sources.coco_file import CocoFile, read_coco
-from tfrds.write.sources.table_image_keys import find_equal
+from tfrds.write.sources.equal_keys import find_equal
 from tfrds.write.sources.table_paths import PathImages
 from tfrds.write.sources.tables import Table
 

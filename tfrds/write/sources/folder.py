@@ -41,8 +41,8 @@ class ImageFolder:
         folders, else "class".
       class_level: "first" if the first folder is the class and those below it mean nothing, "all"
         if `a/b/file` is of the class "a/b".
-      label_kind: "single" or "binary" for the class, "none" for images without labels: all below
-        the folder, wherever they lie. None: "single".
+      label_kind: "single" for the class, "binary" for one of two, "none" for images without labels:
+        all below the folder, wherever they lie. None: "single".
 
     Raises:
       ConfigError: an argument is none of these.

@@ -49,9 +49,10 @@ class Manifest:
     """Labelled images that a table lists, one a row.
 
     Args:
-      table: path of a file ending in .csv, .tsv, .txt, .jsonl, .ndjson or .parquet; a list of such
-        files; a folder of Parquet files, or of images with `metadata.csv`, `.jsonl` or `.parquet`
-        in it or in the folders of its splits; or a table of pandas or pyarrow.
+      table: path of a file ending in .csv, .tsv, .txt, .jsonl, .ndjson or .parquet; a pattern such
+        as "data/*.csv", or a list of these; a folder of Parquet files, or of images with
+        `metadata.csv`, `.jsonl` or `.parquet` in it or in the folders of its splits; or a table of
+        pandas or pyarrow.
       image: column of paths, of the bytes of image files, or of structs of both as Hugging Face
         writes them. None: the first of path, file, file_name, filename, filepath, image,
         image_path.

@@ -34,7 +34,7 @@ def find_files(files: Any) -> tuple[list[RecordFile], tuple[str, ...]]:
 
     Args:
       files: a path, a pattern such as "data/*.tfrecord", a list of these, or a dict of them by
-        split.
+        split, as `given_files.py` reads them.
 
     Raises:
       ConfigError: anything else, or a file that is meant twice.

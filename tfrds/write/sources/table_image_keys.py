@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tfrds.disk.keys import Keys
-from tfrds.write.sources.equal_keys import find_equal as find_equal
+from tfrds.write.sources.equal_keys import find_equal
 from tfrds.write.sources.tables import Table, cells
 
 if TYPE_CHECKING:

@@ -44,8 +44,8 @@ class TFRecords:
     decided, the error lists every key with its type, its sizes and a guess.
 
     Args:
-      files: a path, a pattern such as "data/train*.tfrecord", a list of these, or a dict of them by
-        split.
+      files: a path, a pattern such as "data/train*.tfrecord" or "train-{00..15}.tfrecord", a list
+        of these, or a dict of them by split.
       image_key: of the image: the bytes of an image file, or raw pixels in row order as bytes or a
         list of floats.
       label_key: of the label: a class number (from 0) as int64 or as a float, the name of a class
