@@ -162,7 +162,9 @@ def make_plan(
         )
     for note in references.notes:
         _log.info(note)
-    warnings = (*describe_order(labels.class_names), *chosen.notes)
+    # Of classes that are numbers nobody expects another order.
+    shown = () if references.has_numbered_classes else describe_order(labels.class_names)
+    warnings = (*shown, *chosen.notes)
     for note in warnings:
         _log.warning(note)
     return Plan(

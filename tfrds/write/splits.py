@@ -70,8 +70,8 @@ def choose_splits(
         if options.splits is not None:
             raise ConfigError(
                 f"splits: the source has its own, {list(references.split_names)}. Leave out "
-                'splits=, or pass ImageFolder(path, layout="class"), or one source instead of a '
-                "dict."
+                'splits=, or pass ImageFolder(path, layout="class"), Manifest(table, split=False) '
+                "or one source instead of a dict."
             )
         chosen = ChosenSplits(names=references.split_names, numbers=references.splits)
         check_whole(groups, chosen.numbers, chosen.names, references.keys, SourceError)
