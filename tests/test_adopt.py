@@ -9,7 +9,8 @@ import PIL.Image
 import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
-from images import files_below, noise
+from foreign_files import framed
+from images import files_below, frames, noise
 
 import tfrds
 from tfrds.errors import ConfigError, DatasetError, SourceError
@@ -533,3 +534,201 @@ def test_images_that_would_be_turned_are_told(tmp_path, caplog):
     assert "1 of 2 images say in their EXIF that they are to be turned." in caplog.text
     (first, _) = one.as_dataset("train").as_numpy_iterator()
     assert first["image"].shape == (12, 9, 3)
+
+
+def change_text(path, old, new):
+    """Writes other text of the same length into every record of a file, with right checksums."""
+    status = path.stat()
+    data = [record.replace(old, new) for _, record in frames(path)]
+    path.write_bytes(b"".join(framed(one) for one in data))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def text_files(folder, names=("ant", "bee", "cat")):
+    """Writes records of two rows of pixels each, whose labels are the names of classes."""
+    examples = [
+        example(image_raw=noise(n, 8, 8).tobytes(), label=names[label].encode())
+        for n, label in enumerate(LABELS)
+    ]
+    return write(folder / "all.tfrecord", examples)
+
+
+@pytest.mark.parametrize(
+    ("new", "message"),
+    [(b"bee", r"its label is 1, the index says 0"), (b"anx", r"its label is -1, the index says 0")],
+)
+def test_names_in_records_are_checked_against_the_index(new, message, tmp_path):
+    path = text_files(tmp_path / "data")
+    one = tfrds.from_tfrecords(path, "named", data_dir=tmp_path / "root")
+    change_text(path, b"ant", new)
+    with pytest.raises(tf.errors.OpError, match=message):
+        list(one.as_dataset("train", verify_records=True))
+    with pytest.raises(DatasetError, match=message):
+        list(one.as_data_source("train", verify_records=True))
+    faults = [fault.what for fault in tfrds.verify("named", data_dir=tmp_path / "root").faults]
+    expected = "label 0 instead of 1" if new == b"bee" else "label: expected 0 to 2, found -1"
+    assert any(expected in what for what in faults)
+
+
+def test_tfds_own_reader_takes_no_unknown_name_for_the_first_class(tmp_path):
+    path = text_files(tmp_path / "data")
+    one = tfrds.from_tfrecords(path, "named", data_dir=tmp_path / "root")
+    change_text(path, b"cat", b"cow")
+    plain = tfds.builder_from_directory(str(one.data_dir))
+    with pytest.raises(tf.errors.OpError, match=r"expected the name of a class, found"):
+        list(plain.as_dataset("train"))
+
+
+def test_names_that_are_not_composed_are_not_adopted(tmp_path):
+    decomposed = "cafe\u0301"
+    path = text_files(tmp_path / "data", (decomposed, "bee", "cat"))
+    message = r"all.tfrecord record 0: feature 'label': the class 'cafe\u0301' .*'s NFC form"
+    with pytest.raises(SourceError, match=message):
+        tfrds.from_tfrecords(path, "named", data_dir=tmp_path / "root")
+
+
+def small(tmp_path, count=30, **options):
+    files = seed_files(
+        tmp_path / "data", [noise(n, 6, 6) for n in range(count)], [n % 3 for n in range(count)]
+    )
+    options = {"class_names": NAMES, **options}
+    return files, tfrds.from_tfrecords(files, "small", data_dir=tmp_path / "root", **options)
+
+
+def test_pixels_are_normalised_by_their_own_mean_and_deviation(tmp_path):
+    _, one = small(tmp_path)
+    pixels = np.stack([noise(n, 6, 6) for n in range(30)]).astype(np.float64)
+    mean, std = pixels.mean(axis=(0, 1, 2)), pixels.std(axis=(0, 1, 2))
+    found = one.as_dataset("train", batch_size=-1, normalize="dataset")["image_raw"].numpy()
+    np.testing.assert_allclose(found, (pixels - mean) / std, atol=1e-5)
+
+
+@pytest.mark.parametrize("divided", [False, True])
+def test_checked_reads_notice_another_index(divided, tmp_path):
+    splits = {"train": 0.8, "test": 0.2} if divided else None
+    _, one = small(tmp_path, splits=splits)
+    path = one.data_path / "small-train.index.npy"
+    rows = np.load(path)
+    # The record before it, which has no hash that would tell.
+    rows["offset"][5], rows["label"][5] = rows["offset"][4], rows["label"][4]
+    np.save(path, rows)
+    with pytest.raises(DatasetError, match=r"small-train.index.npy: expected the sha256"):
+        one.as_dataset("train", verify_records=True)
+
+
+def test_a_damaged_record_of_a_divided_file_is_named_by_its_own_key(tmp_path):
+    files, one = small(tmp_path, splits={"train": 0.7, "test": 0.3})
+    places = {}  # of each record's data, by key
+    for path in files:
+        digits = 1 if path.name.startswith("train1") else 2
+        for number, (offset, _) in enumerate(frames(path)):
+            places[f"{path.name}/{number:0{digits}d}"] = path, offset
+    for split in ("train", "test"):
+        keys = [e["key"].decode() for e in one.as_dataset(split, with_key=True).as_numpy_iterator()]
+        key = keys[-2]
+        path, offset = places[key]
+        status, data = path.stat(), path.read_bytes()
+        for place, what in ((offset + 30, "its checksum is wrong"), (offset, "wrong checksum")):
+            changed = bytearray(data)
+            changed[place] ^= 1
+            path.write_bytes(bytes(changed))
+            os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+            faults = tfrds.verify("small", data_dir=tmp_path / "root").faults
+            (fault,) = (fault for fault in faults if what in fault.what)
+            assert (fault.key, f"-{split}." in fault.file) == (key, True)
+            path.write_bytes(data)
+            os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert tfrds.verify("small", data_dir=tmp_path / "root").faults == ()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"label_kind": "none", "class_names": NAMES}, r"class_names: images without labels"),
+        ({"label_kind": "none", "label_offset": 1}, r"label_offset: images without labels .*got 1"),
+    ],
+)
+def test_labels_that_are_not_there_have_no_options(options, message, tmp_path):
+    files = seed_files(tmp_path / "data", pixels=[noise(n, 6, 6) for n in range(7)])
+    with pytest.raises(ConfigError, match=message):
+        tfrds.from_tfrecords(files, "alone", data_dir=tmp_path / "root", **options)
+
+
+def test_splits_are_given_once(tmp_path):
+    first, second = seed_files(tmp_path / "data", pixels=[noise(n, 6, 6) for n in range(7)])
+    with pytest.raises(ConfigError, match=r"splits: .* by split, \['train', 'test'\], got \{'tr"):
+        tfrds.from_tfrecords(
+            {"train": first, "test": second},
+            "twice",
+            data_dir=tmp_path / "root",
+            class_names=NAMES,
+            splits={"train": 0.5, "test": 0.5},
+        )
+
+
+@pytest.mark.parametrize("key", ["key", "tfds_id", "sample_weight", "a\nb"])
+def test_features_that_reading_adds_are_no_labels(key, tmp_path):
+    examples = [example(**{"image_raw": noise(n, 8, 8).tobytes(), key: n % 2}) for n in range(4)]
+    path = write(tmp_path / "data" / "a.tfrecord", examples)
+    with pytest.raises(ConfigError, match=r"the feature .* cannot be named so in a dataset"):
+        tfrds.from_tfrecords(
+            path, "named", data_dir=tmp_path / "root", label_key=key, class_names=["a", "b"]
+        )
+
+
+def test_a_label_may_be_called_type(tmp_path):
+    examples = [example(image=noise(n, 8, 8).tobytes(), type=n % 2) for n in range(4)]
+    path = write(tmp_path / "data" / "a.tfrecord", examples)
+    one = tfrds.from_tfrecords(
+        path, "typed", data_dir=tmp_path / "root", label_key="type", class_names=["a", "b"]
+    )
+    found = [example_["type"].argmax() for example_ in one.as_dataset("train").as_numpy_iterator()]
+    assert found == [0, 1, 0, 1]
+
+
+def test_more_files_than_shards_can_be_numbered_are_refused(tmp_path, monkeypatch):
+    from tfrds.write import adopt
+
+    monkeypatch.setattr(adopt, "MAX_SHARDS", 1)
+    files = seed_files(tmp_path / "data", pixels=[noise(n, 6, 6) for n in range(7)])
+    with pytest.raises(ConfigError, match=r"files: expected at most 1 files, got 2"):
+        tfrds.from_tfrecords(files, "many", data_dir=tmp_path / "root", class_names=NAMES)
+
+
+def test_duplicates_of_adopted_images_are_not_known(tmp_path):
+    from tfrds.tools.duplicates import dataset_duplicates
+
+    _, one = small(tmp_path)
+    with pytest.raises(ConfigError, match=r"duplicates: the shards of small .* belong to others"):
+        dataset_duplicates(one.data_dir)
+
+
+@pytest.mark.parametrize("offset", [2**31, -(2**31), 10**30])
+def test_offsets_beyond_class_numbers_are_refused(offset, tmp_path):
+    import json
+
+    _, one = small(tmp_path)
+    path = one.data_path / "tfrds.json"
+    content = json.loads(path.read_bytes())
+    content["adopted"]["label_offset"] = offset
+    path.write_text(json.dumps(content))
+    with pytest.raises(DatasetError, match=r"holds values that tfrds never writes"):
+        tfrds.builder("small", data_dir=tmp_path / "root")
+
+
+def test_it_gives_way_to_a_dataset_of_another_kind_and_back(tmp_path):
+    files, _ = small(tmp_path)
+    values = np.linspace(0, 1, 5, dtype=np.float32)
+    source = tfrds.sources.Arrays(np.zeros((5, 4, 4, 3), np.uint8), values, label_kind="value")
+    root = tmp_path / "root"
+    with pytest.raises(DatasetError, match=r"kind of labels was 'single', is 'value'.*now none"):
+        tfrds.build("small", source, data_dir=root)
+    built = tfrds.build("small", source, data_dir=root, overwrite=True)
+    found = sorted(e["label"].item() for e in built.as_dataset("train").as_numpy_iterator())
+    assert found == values.tolist()
+    assert all(path.exists() for path in files)
+    again = tfrds.from_tfrecords(
+        files, "small", data_dir=root, class_names=NAMES, label_offset=0, overwrite=True
+    )
+    assert again.info.supervised_keys == ("image_raw", "label")
+    assert len(list(again.as_dataset("train", as_supervised=True))) == 30

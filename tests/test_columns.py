@@ -1,10 +1,9 @@
 """Columns beside the images: which can be stored, and that every way of reading gives them."""
 
 import dataclasses
+import itertools
 import multiprocessing
-import os
 import pickle
-import shutil
 
 import keras
 import labelled
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
-from damaged import Copy
+from damaged import Copy, sha256
 from images import encoded, noise
 
 import tfrds
@@ -20,6 +19,7 @@ from tfrds.disk.columns import Column
 from tfrds.disk.keys import Keys
 from tfrds.errors import ConfigError, DatasetError, SourceError
 from tfrds.sources import Arrays
+from tfrds.write.executors import ThisProcess
 
 ROWS = np.arange(labelled.COUNT)
 
@@ -353,15 +353,14 @@ def size_of(row):
 
 def test_images_of_several_sizes(tmp_path):
     source = SeveralSizes(labelled.CLASSES)
-    one = tfrds.build("sizes", source, data_dir=tmp_path, encoding="original")
-    for found in (
-        one.as_dataset("train", with_key=True),
-        one.as_data_source("train", with_key=True),
-    ):
-        for example in tfds.as_numpy(found):
-            row = int(example["key"])
-            np.testing.assert_array_equal(example["image"], noise(row, *size_of(row)))
-            check_batches([{name: np.array([value]) for name, value in example.items()}])
+    one = tfrds.build(
+        "sizes", source, data_dir=tmp_path, encoding="original", executor=ThisProcess()
+    )
+    single = list(one.as_dataset("train", with_key=True).as_numpy_iterator())
+    for example in (*single, *one.as_data_source("train", with_key=True)):
+        row = int(example["key"])
+        np.testing.assert_array_equal(example["image"], noise(row, *size_of(row)))
+        check_batches([{name: np.array([value]) for name, value in example.items()}])
     batches = one.as_dataset("train", batch_size=6, image_size=4, with_key=True)
     assert sorted(check_batches(batches.as_numpy_iterator())) == list(ROWS)
     with pytest.raises(ConfigError, match=r"batch_size: the images of sizes have several sizes"):
@@ -373,7 +372,7 @@ def test_even_splits_and_pickled_builders(root):
     parts = one.as_dataset(tfds.even_splits("train", 3), batch_size=30, with_key=True)
     found = [check_batches(part.as_numpy_iterator(), "multi") for part in parts]
     assert [len(rows) for rows in found] == [8, 8, 7]
-    assert sorted(sum(found, [])) == list(ROWS)
+    assert sorted(itertools.chain(*found)) == list(ROWS)
 
 
 @pytest.mark.parametrize("context", ["fork", "spawn"])
@@ -467,13 +466,11 @@ def change(copy, name, place, value):
     array = np.load(path)
     array[place] = value
     np.save(path, array)
-    content = copy.record
-    import hashlib
 
-    content["splits"]["train"]["columns_sha256"][path.name] = hashlib.sha256(
-        path.read_bytes()
-    ).hexdigest()
-    copy.change_record(lambda old: old.update(content))
+    def fix(content):
+        content["splits"]["train"]["columns_sha256"][path.name] = sha256(path)
+
+    copy.change_record(fix)
 
 
 OURS = ("index", "batches", "pread", "source")
@@ -494,7 +491,8 @@ def read(copy, way, **options):
 )
 def test_lists_that_lie_nowhere_are_errors(place, value, way, copy):
     change(copy, "label_offsets", place, value)
-    message = r"label, row \d+: the offsets \d+ to \d+ are outside of the 39 values, or more than 4"
+    count = sum(map(len, labelled.SETS))
+    message = rf"label, row \d+: the offsets \d+ to \d+ are outside of the {count} values, or more"
     with pytest.raises((DatasetError, tf.errors.OpError), match=message):
         read(copy, way)
     result = tfrds.verify("the_multi", data_dir=copy.root)
@@ -528,10 +526,10 @@ def test_text_that_lies_nowhere_is_an_error(value, way, copy):
     [
         ("labels", 11, 1, r"label: the column has \[.*\] instead of \["),
         ("column-age", 4, 7, r"age: the column has 7 instead of -?\d+"),
-        ("column-flag", 0, None, r"flag: the column has (True|False) instead of \[(1|0)\]"),
+        ("column-flag", 0, None, r"flag: the column has (True|False) instead of (1|0)"),
         ("column-vector", (3, 1), np.nan, r"vector: the column has \[.*, nan\] instead of \["),
         ("column-sample_weight", 9, 9, r"sample_weight: the column has 9.0 instead of"),
-        ("column-place", 5, 98, r"place: the column has b'plbce .* instead of b'place "),
+        ("column-place", 5, 98, r"place: the column has b.{1,2}plbce .* instead of b.{1,2}place "),
     ],
 )
 def test_checked_records_are_those_of_the_columns(name, place, value, message, way, copy):
@@ -544,7 +542,7 @@ def test_checked_records_are_those_of_the_columns(name, place, value, message, w
         value = (array[place] + 1) % 4
     change(copy, name, place, value)
     assert len(read(copy, way)) == labelled.COUNT
-    with pytest.raises((DatasetError, tf.errors.OpError), match=message):
+    with pytest.raises((DatasetError, tf.errors.OpError), match=f"(?s){message}"):
         read(copy, way, verify_records=True)
 
 
@@ -571,4 +569,3 @@ def test_a_dataset_is_replaced_by_one_of_another_kind(tmp_path):
         names = {path.name for path in one.data_path.iterdir()}
         assert ("label.labels.txt" in names) == (kind in ("multi", "single", "binary"))
         assert tfrds.verify("changing", data_dir=data_dir).faults == ()
-    assert os.listdir(data_dir / "changing") and shutil.disk_usage(data_dir)

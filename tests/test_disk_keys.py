@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -38,17 +40,30 @@ def test_take_gives_keys_in_the_order_of_the_rows_with_repeats():
     assert list(keys) == [b"a", b"bb", b"", b"dddd"]
 
 
-def test_take_crosses_the_borders_of_its_blocks():
-    block = keys_module._BLOCK
+@pytest.mark.parametrize("block_bytes", [1, 7, 100, 2**18])
+def test_take_crosses_the_borders_of_its_blocks(block_bytes, monkeypatch):
+    monkeypatch.setattr(keys_module, "_BLOCK_BYTES", block_bytes)
     rng = np.random.default_rng(0)
-    names = [
-        b"%d" % number * int(repeat)
-        for number, repeat in enumerate(rng.integers(0, 4, 2 * block + 5))
-    ]
+    repeats = rng.integers(0, 4, 2_000) * np.where(rng.random(2_000) < 0.01, 100, 1)
+    names = [b"%d" % number * int(repeat) for number, repeat in enumerate(repeats)]
     keys = Keys.from_iterable(names)
-    for count in (block - 1, block, block + 1, 2 * block, 2 * block + 5):
+    for count in (0, 1, 2, 3, 1_999, 2_000):
         rows = rng.permutation(len(names))[:count]
-        assert list(keys.take(rows)) == [names[row] for row in rows]
+        taken = keys.take(rows)
+        assert list(taken) == [names[row] for row in rows]
+        assert taken.offsets.dtype.str == "<u8"
+
+
+def test_take_of_long_keys_takes_little_more_memory_than_they_have():
+    keys = Keys.from_iterable([b"x" * 5_000_000, b"", b"yz"] * 4)
+    tracemalloc.start()
+    try:
+        taken = keys.take(np.arange(12)[::-1])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [len(key) for key in taken] == [2, 0, 5_000_000] * 4
+    assert peak < 20_000_006 + 30_000_000
 
 
 def test_keys_come_back_from_disk(stored):

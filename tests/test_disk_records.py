@@ -1,5 +1,6 @@
 import itertools
 import struct
+import tracemalloc
 
 import images
 import pytest
@@ -158,3 +159,18 @@ def test_floats_equal_protobuf(values):
 def test_byte_strings_equal_protobuf(value):
     feature = tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
     assert bytes_feature(value) == feature.SerializeToString(deterministic=True)
+
+
+def test_nothing_is_kept_of_what_lies_beside_images():
+    tracemalloc.start()
+    try:
+        for number in range(40):
+            entry = feature_entry("text", bytes_feature(bytes((number,)) * 1_000_000))
+            head, tail = example_parts(48, "image", b"", entry)
+            assert len(head) < 40
+            assert tail == entry
+            del entry, head, tail
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 2_000_000

@@ -154,16 +154,16 @@ def test_bytes_do_not_depend_on_workers(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("kind", "loss", "outputs", "activation"),
+    ("kind", "version", "loss", "outputs", "activation"),
     [
-        ("single", "categorical_crossentropy", 3, "softmax"),
-        ("binary", "binary_crossentropy", 1, "sigmoid"),
-        ("multi", "binary_crossentropy", 4, "sigmoid"),
-        ("value", "mse", 1, None),
-        ("vector", "mse", 2, None),
+        ("single", "2.0.0", "categorical_crossentropy", 3, "softmax"),
+        ("binary", "1.0.0", "binary_crossentropy", 1, "sigmoid"),
+        ("multi", "1.0.0", "binary_crossentropy", 4, "sigmoid"),
+        ("multi", "2.0.0", "binary_crossentropy", 4, "sigmoid"),
+        ("value", "1.0.0", "mse", 1, None),
+        ("vector", "2.0.0", "mse", 2, None),
     ],
 )
-@pytest.mark.parametrize("version", ["1.0.0", "2.0.0"])
 def test_keras_trains_on_it(kind, loss, outputs, activation, version, root):
     keras.utils.set_random_seed(1)
     model = keras.Sequential(
@@ -600,3 +600,248 @@ def test_a_class_says_its_kind(tmp_path):
     one.download_and_prepare()
     assert one.as_dataset("train", batch_size=10).element_spec["label"].shape == (None,)
     assert dataclasses.asdict(one.options)["label_kind"] == "value"
+
+
+def image_of(example):
+    return np.asarray(example["image"])
+
+
+def test_a_split_may_hold_no_class_at_all(tmp_path):
+    rows = labelled.MULTI_HOT.copy()
+    rows[:5] = 0
+    keys = [f"{row:02d}" for row in range(labelled.COUNT)]
+    source = tfrds.sources.Arrays(labelled.IMAGES, rows, label_kind="multi")
+    splits = {"train": keys[5:], "test": keys[:5]}
+    one = tfrds.build("empty_split", source, data_dir=tmp_path, splits=splits)
+    plain = tfds.builder_from_directory(str(one.data_dir))
+    for found in (
+        examples(one.as_dataset("test")),
+        examples(one.as_dataset("test", engine="stream")),
+        examples(plain.as_dataset("test")),
+        one.as_data_source("test"),
+    ):
+        labels = np.stack([example["label"] for example in found])
+        np.testing.assert_array_equal(labels, np.zeros((5, 4), np.float32))
+    both = one.as_dataset("test+train", batch_size=-1)["label"].numpy()
+    np.testing.assert_array_equal(both.sum(axis=0), rows.sum(axis=0))
+    assert tfrds.verify("empty_split", data_dir=tmp_path).faults == ()
+    new = tfrds.edit("empty_split", remove=["00"], data_dir=tmp_path)
+    assert len(examples(new.as_dataset("test"))) == 4
+    assert tfrds.verify("empty_split", data_dir=tmp_path).faults == ()
+
+
+def test_without_any_class_there_is_nothing_to_learn(tmp_path):
+    source = tfrds.sources.Arrays(labelled.IMAGES, np.zeros((23, 0)), label_kind="multi")
+    with pytest.raises(SourceError, match=r"at least one class, none of the 23 images has any"):
+        tfrds.build("no_class", source, data_dir=tmp_path)
+    one = tfrds.build("no_class", source, data_dir=tmp_path, label_kind="none")
+    assert set(one.as_dataset("train").element_spec) == {"image"}
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"), [((23, 0), r"\[0\]"), ((23, 2**20 + 1), r"\[1048577\]")]
+)
+def test_values_are_vectors_of_a_usual_length(shape, message, tmp_path):
+    values = np.broadcast_to(np.float32(1), shape)
+    source = tfrds.sources.Arrays(labelled.IMAGES, values, label_kind="value")
+    with pytest.raises(
+        SourceError, match=rf"'label': expected one value .* of the shape {message}"
+    ):
+        tfrds.build("long", source, data_dir=tmp_path)
+
+
+@pytest.mark.parametrize("number", [3, -1, 2**31 - 1, -(2**31)])
+def test_class_numbers_of_the_index_that_are_none_are_errors(number, tmp_path):
+    one = labelled.build("single", tmp_path)
+    path = one.data_path / "the_single-train.index.npy"
+    rows = np.load(path)
+    rows["label"][13] = number
+    np.save(path, rows)
+    message = r"expected labels from 0 to 2, the index says "
+    for options in (
+        {},
+        {"batch_size": 5},
+        {"engine": "pread"},
+        {"label_mode": "int", "batch_size": 5},
+        {"sample_weight": {1: 2.0}, "batch_size": 5},
+    ):
+        with pytest.raises(tf.errors.OpError, match=message):
+            examples(one.as_dataset("train", **options))
+    with pytest.raises(DatasetError, match=message):
+        list(one.as_data_source("train"))
+    for options in ({"select": [1]}, {"balance": "classes", "shuffle": True}):
+        with pytest.raises(DatasetError, match=message):
+            one.as_dataset("train", batch_size=5, **options)
+    with pytest.raises(DatasetError, match=message):
+        tfrds.class_weight(one)
+
+
+def test_images_alone_have_weights_in_dicts_only(root):
+    one = builder("none", root)
+    weights = np.arange(labelled.COUNT) / 4
+    found = examples(one.as_dataset("train", batch_size=8, sample_weight=weights))
+    np.testing.assert_array_equal(np.concatenate([b["sample_weight"] for b in found]), weights)
+    for given in (one, builder("single", root)):
+        with pytest.raises(ConfigError, match=r"sample_weight: without labels as_supervised"):
+            given.as_dataset(
+                *("train",),
+                batch_size=8,
+                sample_weight=weights,
+                as_supervised=True,
+                label_mode="none",
+            )
+    # Its own weights are a column, which pairs leave out.
+    spec = builder("none", root, "2.0.0").as_dataset("train", as_supervised=True).element_spec
+    assert spec == tf.TensorSpec((5, 4, 3), tf.float32)
+
+
+@pytest.mark.parametrize("version", ["1.0.0", "2.0.0"])
+def test_tfds_own_reader_gives_images_alone_too(version, root):
+    one = builder("none", root, version)
+    expected = [image_of(example) for example in examples(one.as_dataset("train"))]
+    own = {"read_config": tfds.ReadConfig(interleave_cycle_length=1), "as_supervised": True}
+    found = examples(one.as_dataset("train", **own))
+    np.testing.assert_array_equal(np.stack(found), np.stack(expected))
+    whole = one.as_dataset("train", batch_size=-1, **own)
+    np.testing.assert_array_equal(whole, np.stack(expected))
+    by_name = one.as_dataset(batch_size=10, **own)
+    assert set(by_name) == {"train"}
+    assert [len(batch) for batch in by_name["train"]] == [10, 10, 3]
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("single", lambda row: f"{labelled.CLASSES[row]} ({labelled.CLASSES[row]})"),
+        ("binary", lambda row: f"{labelled.HALVES[row]} ({labelled.HALVES[row]})"),
+        (
+            "multi",
+            lambda row: (
+                f"{', '.join(map(str, sorted(labelled.SETS[row])))} "
+                f"([{' '.join(map(str, sorted(labelled.SETS[row])))}])"
+            ),
+        ),
+        ("value", lambda row: ""),
+        ("none", lambda row: ""),
+    ],
+)
+def test_show_examples_tells_labels_of_every_kind(kind, expected, root):
+    import matplotlib.pyplot as plt
+
+    one = builder(kind, root, "2.0.0")
+    rows = labelled.rows_of(e["key"] for e in examples(one.as_dataset("train", with_key=True)))
+    figure = tfds.show_examples(one.as_dataset("train"), one.info, rows=4, cols=6)
+    try:
+        labels = [axes.get_xlabel() for axes in figure.axes]
+        assert labels == [expected(row) for row in rows]
+    finally:
+        plt.close(figure)
+    if kind in ("single", "binary"):
+        figure = tfds.show_examples(one.as_dataset("train", label_mode="int"), one.info)
+        assert figure.axes[2].get_xlabel() == expected(rows[2])
+        plt.close(figure)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_as_dataframe_shows_every_kind(kind, root):
+    one = builder(kind, root, "2.0.0")
+    frame = tfds.as_dataframe(one.as_dataset("train"), one.info)
+    assert len(frame) == labelled.COUNT
+    text = frame._repr_html_()
+    assert "data:image/png;base64" in text
+    assert "place 7 à" in text
+    if kind == "multi":
+        assert "0 (0), 1 (1), 2 (2), 3 (3)" in text
+
+
+def make_class(kind, names=None):
+    """Returns a dataset as code, whose labels are of this kind."""
+    labels, label_kind, _ = labelled.KINDS[kind]
+
+    class Kinds(tfrds.ImageDatasetBuilder, skip_registration=True):
+        """Every kind."""
+
+        name = "every_kind"
+        VERSION = "1.0.0"
+        OPTIONS = tfrds.BuildOptions(
+            image_size=(5, 4), label_kind=label_kind or kind, class_names=names
+        )
+
+        def _source(self, dl_manager):
+            return labelled.WithColumns(labels, label_kind)
+
+    return Kinds
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [("single", "abc"), ("binary", "ab"), ("multi", "abcd"), ("value", ""), ("none", "")],
+)
+def test_mocked_labels_are_of_their_kind(kind, names, tmp_path):
+    one = make_class(kind, tuple(names) or None)(data_dir=tmp_path)
+    for as_supervised in (False, True):
+        with tfds.testing.mock_data(num_examples=4):
+            found = examples(one.as_dataset("train", as_supervised=as_supervised))
+        assert len(found) == 4
+        for example in found:
+            image, label = example, None
+            if kind != "none" and as_supervised:
+                image, label = example
+            elif not as_supervised:
+                image, label = example["image"], example.get("label")
+            np.testing.assert_array_equal(image, np.floor(image))
+            assert image.max() > 100
+            assert (label is None) == (kind == "none")
+            if kind == "value":
+                assert (label.shape, label.dtype) == ((), np.float32)
+            elif kind != "none":
+                assert label.shape == ((1,) if kind == "binary" else (len(names),))
+                assert set(label.tolist()) <= {0.0, 1.0}
+                assert kind != "single" or label.sum() == 1
+
+
+@pytest.mark.parametrize("as_supervised", [False, True])
+@pytest.mark.parametrize("label_mode", [None, "none"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_code_of_others_gets_labels_as_they_are_or_none(kind, label_mode, as_supervised, root):
+    seen = []
+
+    def stage(images, labels):
+        seen.append(labels is None)
+        return 255 - images, labels
+
+    # Not a multiple of what is fetched at once: the layer believes the size that it is told.
+    one = builder(kind, root, "2.0.0")
+    options = {"label_mode": label_mode, "as_supervised": as_supervised}
+    augment = [keras.layers.RandomFlip("horizontal", seed=1), stage]
+    plain, changed = (
+        one.as_dataset("train", augment=stages, **options) for stages in ([], augment)
+    )
+    assert changed.element_spec == plain.element_spec
+    assert changed.cardinality() == labelled.COUNT
+    plain, changed = examples(plain), examples(changed)
+    assert len(changed) == labelled.COUNT
+    assert set(seen) == {kind == "none" or label_mode == "none"}
+    for before, after in zip(plain, changed, strict=True):
+        if isinstance(before, dict):
+            before, after = ([e[name] for name in plain[0]] for e in (before, after))
+        before, after = (e if isinstance(e, tuple | list) else [e] for e in (before, after))
+        flipped = [255 - before[0], 255 - before[0][:, ::-1]]
+        assert any(np.array_equal(after[0], image) for image in flipped)
+        for mine, theirs in zip(before[1:], after[1:], strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+
+
+def test_duplicates_are_listed_with_labels_of_any_kind(tmp_path):
+    from tfrds.tools.duplicates import dataset_duplicates
+
+    doubled = np.repeat(labelled.IMAGES[:3], 2, axis=0)
+    for kind, labels, conflict in (
+        ("value", np.array([1, 1, 2, 3.5, 4, 4], np.float32), ["2.0", "3.5"]),
+        ("multi", np.array([[0, 1], [0, 1], [1, 1], [1, 0], [0, 0], [0, 0]]), ["0, 1", "0"]),
+    ):
+        source = tfrds.sources.Arrays(doubled, labels, label_kind=kind)
+        one = tfrds.build(f"listed_{kind}", source, data_dir=tmp_path)
+        result = dataset_duplicates(one.data_dir)
+        assert (result.num_extra, result.num_label_conflicts) == (3, 1)
+        assert [example.class_name for example in result.groups[1]] == conflict

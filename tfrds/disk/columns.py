@@ -182,7 +182,9 @@ class Column:
         """Returns what is different from the value that a record holds; None: nothing."""
         if self.feature(row) == as_feature(self.spec, stored):
             return None
-        has, found = (_shortened(value) for value in (self.value(row), stored))
+        is_number = self.spec.shape == () and isinstance(stored, list) and len(stored) == 1
+        found = _shortened(stored[0] if is_number else stored)
+        has = _shortened(self.value(row))
         return f"{self.spec.name}: the column has {has} instead of {found}"
 
     def arrays(self) -> list[NDArray[Any]]:
