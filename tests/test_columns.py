@@ -516,7 +516,10 @@ def test_class_numbers_in_lists_that_are_none_are_errors(value, way, copy):
 @pytest.mark.parametrize("value", [2**63 + 5, 0, 10**6])
 def test_text_that_lies_nowhere_is_an_error(value, way, copy):
     change(copy, "column_offsets-place", 7, value)
-    with pytest.raises((DatasetError, tf.errors.OpError), match=r"are outside of the \d+ bytes"):
+    with pytest.raises(
+        (DatasetError, tf.errors.OpError),
+        match=r"column .{1,2}place.{1,2}: key \d+: .*are outside of",
+    ):
         read(copy, way)
 
 
@@ -569,3 +572,12 @@ def test_a_dataset_is_replaced_by_one_of_another_kind(tmp_path):
         names = {path.name for path in one.data_path.iterdir()}
         assert ("label.labels.txt" in names) == (kind in ("multi", "single", "binary"))
         assert tfrds.verify("changing", data_dir=data_dir).faults == ()
+
+
+def test_faults_name_files_in_folders_of_any_name(tmp_path):
+    folder = tmp_path / "a: b"
+    one = labelled.build("multi", folder, columns=True)
+    path = one.data_path / "the_multi-train.column-age.npy"
+    path.write_bytes(path.read_bytes()[:-2])
+    faults = tfrds.verify("the_multi", data_dir=folder).faults
+    assert {fault.file for fault in faults} == {path.name}

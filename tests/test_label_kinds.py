@@ -9,6 +9,7 @@ import pytest
 import stored
 import tensorflow as tf
 import tensorflow_datasets as tfds
+from foreign_files import framed
 
 import tfrds
 from tfrds.errors import ConfigError, DatasetError, SourceError
@@ -845,3 +846,27 @@ def test_duplicates_are_listed_with_labels_of_any_kind(tmp_path):
         result = dataset_duplicates(one.data_dir)
         assert (result.num_extra, result.num_label_conflicts) == (3, 1)
         assert [example.class_name for example in result.groups[1]] == conflict
+
+
+@pytest.mark.parametrize("kind", ["single", "binary", "multi"])
+def test_class_numbers_of_records_that_are_none_are_errors(kind, tmp_path):
+    one = labelled.build(kind, tmp_path)
+    path = sorted(one.data_path.glob("*.tfrecord-*"))[1]
+    examples_ = [tf.train.Example.FromString(data) for _, data in images.frames(path)]
+    labels = examples_[4].features.feature["label"].int64_list.value
+    labels[:] = [100 + number for number in range(len(labels) or 1)]
+    data = [example.SerializeToString(deterministic=True) for example in examples_]
+    path.write_bytes(b"".join(map(framed, data)))
+    plain = tfds.builder_from_directory(str(one.data_dir))
+    for dataset in (
+        one.as_dataset("train", engine="stream"),
+        one.as_dataset("train", engine="stream", batch_size=4),
+        plain.as_dataset("train"),
+        plain.as_dataset("train", batch_size=30),
+    ):
+        with pytest.raises(tf.errors.OpError, match=r"expected labels from 0 to \d, the records"):
+            examples(dataset)
+    feature = one.info.features["label"]
+    stored = np.array([0, 100]) if kind == "multi" else 100
+    with pytest.raises(ValueError, match=r"expected labels from 0 to \d, found .*100"):
+        feature.decode_example_np(stored)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import xxhash
+from damaged import serialized
 from PIL import Image
 
 from tfrds.disk.columns import Column, ColumnSpec
@@ -325,11 +326,13 @@ def test_raw_images_of_two_sizes_are_refused_with_both(tmp_path):
 
 def test_record_beyond_the_limit_is_refused(tmp_path, monkeypatch):
     image = np.zeros((10, 20, 3), np.uint8)
-    monkeypatch.setattr(shards, "MAX_RECORD_BYTES", 4096 + 616)
+    size = len(serialized(image.tobytes(), 0))
+    monkeypatch.setattr(shards, "MAX_RECORD_BYTES", size)
     write(task(tmp_path / "shard", image, encoding="raw"))
-    monkeypatch.setattr(shards, "MAX_RECORD_BYTES", 4096 + 615)
+    monkeypatch.setattr(shards, "MAX_RECORD_BYTES", size - 1)
+    message = f"image 0: expected at most {size - 1} bytes a record, got {size}."
     assert write_shard(task(tmp_path / "other", image, encoding="raw")).faults == (
-        Fault("image 0", "too large", "image 0: expected at most 4,711 bytes a record, got 616."),
+        Fault("image 0", "too large", message),
     )
 
 

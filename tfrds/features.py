@@ -227,8 +227,10 @@ class Label(tfds.features.ClassLabel):  # type: ignore[misc]
         """Returns int64 class numbers from what records hold, in the graph."""
         import tensorflow as tf
 
+        from tfrds.read.stages.class_numbers import check_class_numbers
+
         if not self._is_text:
-            return stored + self._offset if self._offset else stored
+            return check_class_numbers(stored + self._offset, self.num_classes)
         is_name = tf.equal(stored, tf.constant(self.names))
         known = tf.debugging.Assert(
             tf.reduce_any(is_name), ["expected the name of a class, found", stored]
@@ -236,10 +238,17 @@ class Label(tfds.features.ClassLabel):  # type: ignore[misc]
         with tf.control_dependencies([known]):
             return tf.argmax(is_name, output_type=tf.int64)
 
-    def _number_np(self, stored: Any) -> int:
+    def _number_np(self, stored: Any) -> Any:
         if self._is_text:
             return int(self.str2int(stored.decode() if isinstance(stored, bytes) else stored))
-        return int(stored) + self._offset
+        return self._checked_np(np.asarray(stored, np.int64) + self._offset)
+
+    def _checked_np(self, numbers: NDArray[np.int64]) -> Any:
+        if numbers.size and not 0 <= numbers.min() <= numbers.max() < self.num_classes:
+            raise ValueError(
+                f"expected labels from 0 to {self.num_classes - 1:,}, found {numbers.tolist()}."
+            )
+        return numbers
 
     def int2str(self, int_value: Any) -> str:
         """Returns the name of a class's number, or of a one-hot row."""
@@ -331,13 +340,16 @@ class MultiLabel(Label):
         """Returns float32 [num_classes], in the graph."""
         import tensorflow as tf
 
-        rows = tf.one_hot(tfexample_data, self.num_classes)
+        from tfrds.read.stages.class_numbers import check_class_numbers
+
+        numbers = check_class_numbers(tfexample_data, self.num_classes)
+        rows = tf.one_hot(numbers, self.num_classes)
         return tf.ensure_shape(tf.reduce_sum(rows, axis=0), (self.num_classes,))
 
     def decode_example_np(self, example_data: Any) -> NDArray[np.float32]:
         """Returns float32 [num_classes], as numpy."""
         row = np.zeros(self.num_classes, np.float32)
-        row[np.asarray(example_data, np.int64)] = 1
+        row[self._checked_np(np.asarray(example_data, np.int64))] = 1
         return row
 
     def int2str(self, int_value: Any) -> str:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tfrds.disk.build_record import BuildRecord
 from tfrds.disk.columns import Column, check_classes, open_column
 from tfrds.disk.keys import Keys
+from tfrds.errors import DatasetError
 
 
 class Beside:
@@ -65,7 +66,7 @@ class Beside:
             own = rows[chosen] - self._starts[parts.index(column)]
             if isinstance(column.values, Keys):
                 for place, row in zip(chosen.tolist(), own.tolist(), strict=True):
-                    found[place] = column.values[row]
+                    found[place] = self._text(column, row)
             else:
                 found[chosen] = column.values[own]
         return found
@@ -75,6 +76,13 @@ class Beside:
         split = int(np.searchsorted(self._starts, row, side="right")) - 1
         own = row - int(self._starts[split])
         return [(parts[split], own) for parts in self._columns.values()]
+
+    def _text(self, column: Column, row: int) -> Any:
+        try:
+            return column.values[row]
+        except DatasetError as error:
+            where = f"{self._record.directory}: column {column.spec.name!r}"
+            raise DatasetError(f"{where}: {error}") from error
 
     def _shares(
         self, parts: list[Column], rows: NDArray[np.int64]

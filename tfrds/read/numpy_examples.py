@@ -102,7 +102,6 @@ class Examples:
         spec = self._spec
         rows = self._order.rows(0, positions)
         batch = self._reader.fetch(rows, dtype=self._fetched)
-        self._check_labels(batch.labels)
         examples: list[dict[str, Any]] = [
             {spec.image_key: image} for image in self._images(batch, rows)
         ]
@@ -198,13 +197,3 @@ class Examples:
                 "build the dataset again."
             ) from error
         return image
-
-    def _check_labels(self, labels: NDArray[Any] | None) -> None:
-        num_classes = self._spec.values.num_classes
-        if labels is None or labels.dtype != np.int32:
-            return
-        if len(labels) and not 0 <= labels.min() <= labels.max() < num_classes:
-            raise DatasetError(
-                f"{self._directory}: expected labels from 0 to {num_classes - 1}, the index says "
-                f"{labels.min()} to {labels.max()}. Copy or build the dataset again."
-            )

@@ -24,6 +24,7 @@ from tfrds.read.pipeline import (
     make_values,
     new_root,
 )
+from tfrds.read.stages.class_numbers import check_class_numbers
 from tfrds.read_options import ReadOptions
 
 # TensorFlow reads as much of a shard at once, and waits for it: a few round trips' worth.
@@ -163,15 +164,17 @@ def _parse(serialized: tf.Tensor, spec: PipelineSpec) -> dict[str, tf.Tensor]:
     parts = {"images": parsed[spec.image_key]}
     for column in spec.columns:
         parts[column_part(column)] = tf.cast(parsed[column.name], column.dtype)
+    num_classes = spec.values.num_classes
     if mode == "multi_hot":
-        rows = tf.one_hot(parsed[spec.label_key], spec.values.num_classes)
-        parts["labels"] = tf.ensure_shape(
-            tf.reduce_sum(rows, axis=1), (None, spec.values.num_classes)
-        )
+        lists = parsed[spec.label_key]
+        lists = lists.with_flat_values(check_class_numbers(lists.flat_values, num_classes))
+        rows = tf.one_hot(lists, num_classes)
+        parts["labels"] = tf.ensure_shape(tf.reduce_sum(rows, axis=1), (None, num_classes))
     elif mode == "value":
         parts["labels"] = parsed[spec.label_key]
     elif mode != "none":
-        parts["labels"] = tf.cast(parsed[spec.label_key], tf.int32) + spec.label_offset
+        numbers = parsed[spec.label_key] + spec.label_offset
+        parts["labels"] = tf.cast(check_class_numbers(numbers, num_classes), tf.int32)
     if not (spec.example.is_fetched_whole or spec.needs_details):
         # Nothing has to be said of any image.
         plain = tf.constant(spec.example.plain_instructions, tf.int32)

@@ -39,8 +39,9 @@ def check_columns(
         try:
             wrong = list(_offset_faults(files, spec, num_examples, record.label_key))
         except DatasetError as error:
-            path, _, what = str(error).partition(": ")
-            wrong = [Fault(file=path.rsplit("/", 1)[-1], what=what.partition(" Build the")[0])]
+            path = next(path for path in paths if str(error).startswith(f"{path}: "))
+            what = str(error).removeprefix(f"{path}: ").partition(" Build the")[0]
+            wrong = [Fault(file=path.name, what=what)]
         faults += wrong
         if not wrong:
             usable.append(spec)

@@ -1,14 +1,14 @@
-"""What a record holds beside its image: the bytes of its label and columns, in their order.
+"""What a record holds around its image: the bytes of its label and columns, in their order.
 
-Gets columns, gives the entries of one example that stand before and after the image;
-`shards.py` and `rewrite.py` put them into records.
+Gets columns, gives the bytes of one Example before and after its image; `shards.py` and
+`rewrite.py` put them into records.
 """
 
 import functools
 from collections.abc import Sequence
 
 from tfrds.disk.columns import WHOLE_DTYPES, Column
-from tfrds.disk.records import feature_entry, int64_feature
+from tfrds.disk.records import example_parts, feature_entry, int64_feature
 
 
 class Beside:
@@ -24,23 +24,45 @@ class Beside:
         split = image_key.encode()
         self._before = [column for column in ordered if column.spec.name.encode() < split]
         self._after = [column for column in ordered if column.spec.name.encode() > split]
+        self._image_key = image_key
+        self._number_key, self._numbers = "", None
+        if len(ordered) == 1 and _is_number(ordered[0]):
+            self._number_key = ordered[0].spec.name
+            self._numbers = [int(number) for number in ordered[0].values]
 
-    def at(self, row: int) -> tuple[bytes, bytes]:
-        """Returns the entries of one example before and after its image."""
-        return (
-            b"".join(_entry(column, row) for column in self._before),
-            b"".join(_entry(column, row) for column in self._after),
+    def around(self, row: int, image_length: int) -> tuple[bytes, bytes]:
+        """Returns the bytes of an Example before and after its image of this many bytes."""
+        if self._numbers is not None:
+            return _parts(self._number_key, self._numbers[row], self._image_key, image_length)
+        before, after = (
+            b"".join([_entry(column, row) for column in columns])
+            for columns in (self._before, self._after)
         )
+        return example_parts(image_length, self._image_key, before, after)
+
+
+def _is_number(column: Column) -> bool:
+    return column.spec.shape == () and column.spec.dtype in WHOLE_DTYPES
 
 
 def _entry(column: Column, row: int) -> bytes:
-    spec = column.spec
-    if spec.shape == () and spec.dtype in WHOLE_DTYPES:
-        return _number_entry(spec.name, int(column.value(row)))
-    return feature_entry(spec.name, column.feature(row))
+    if _is_number(column):
+        return _number_entry(column.spec.name, int(column.value(row)))
+    return feature_entry(column.spec.name, column.feature(row))
 
 
 @functools.lru_cache(maxsize=4096)
 def _number_entry(name: str, value: int) -> bytes:
     """Of numbers a few are there again and again, above all of classes."""
     return feature_entry(name, int64_feature([value]))
+
+
+@functools.lru_cache(maxsize=4096)
+def _parts(name: str, value: int, image_key: str, image_length: int) -> tuple[bytes, bytes]:
+    """Returns what lies around an image with nothing but a number: most have a class alone.
+
+    Raw images of one shape share a few such parts, one for each class.
+    """
+    entry = _number_entry(name, value)
+    is_before = name.encode() < image_key.encode()
+    return example_parts(image_length, image_key, *((entry, b"") if is_before else (b"", entry)))

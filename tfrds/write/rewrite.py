@@ -13,12 +13,7 @@ from numpy.typing import NDArray
 
 from tfrds.disk.columns import Column
 from tfrds.disk.index import Rows
-from tfrds.disk.records import (
-    HEADER_BYTES,
-    example_parts,
-    frame_footer,
-    frame_header,
-)
+from tfrds.disk.records import HEADER_BYTES, frame_footer, frame_header
 from tfrds.errors import DatasetError
 from tfrds.write.beside import Beside
 from tfrds.write.hashed_file import HashedFile
@@ -79,7 +74,7 @@ def rewrite_shard(
                         f"{int(row['offset']):,}, found {len(image):,}. Copy or build the dataset "
                         "again."
                     )
-                head, tail = example_parts(length, image_key, *beside.at(position))
+                head, tail = beside.around(position, length)
                 data = b"".join((head, image, tail))
                 row["offset"], row["length"] = new.num_bytes, len(data)
                 row["image_offset"] = len(head)

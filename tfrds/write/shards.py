@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tfrds.disk.columns import Column
 from tfrds.disk.index import ROW
 from tfrds.disk.journal import Journal, ShardEntry
-from tfrds.disk.records import MAX_RECORD_BYTES, example_parts, frame_footer, frame_header
+from tfrds.disk.records import MAX_RECORD_BYTES, frame_footer, frame_header
 from tfrds.errors import DatasetError, EncodeError, SourceError
 from tfrds.spec import ImageSpec
 from tfrds.write.beside import Beside
@@ -153,8 +153,8 @@ class _ShardWriter:
         try:
             image = _read(task, position)
             encoded = _encode(task, position, image)
-            before, after = self._beside.at(position)
-            _check_room(task, position, len(encoded.data) + len(before) + len(after))
+            head, tail = self._beside.around(position, len(encoded.data))
+            _check_room(task, position, len(head) + len(encoded.data) + len(tail))
         except (EncodeError, SourceError) as error:
             fault = Fault.of(task.inputs.name(position), error)
             self.faults.append(fault)
@@ -164,7 +164,6 @@ class _ShardWriter:
             return
         if self.faults and not task.skips:
             return  # the shard will not be finished, but all faults shall be found
-        head, tail = example_parts(len(encoded.data), task.image_key, before, after)
         data = b"".join((head, encoded.data, tail))
         self._rows[position] = (
             file.num_bytes,
@@ -251,8 +250,7 @@ def _encode(task: ShardTask, position: int, image: Image) -> EncodedImage:
 
 
 def _check_room(task: ShardTask, position: int, num_bytes: int) -> None:
-    # The image's key and the lengths around it take less than this.
-    if num_bytes > MAX_RECORD_BYTES - 4096:
+    if num_bytes > MAX_RECORD_BYTES:
         raise EncodeError(
             f"{task.inputs.name(position)}: expected at most {MAX_RECORD_BYTES:,} bytes a record, "
             f"got {num_bytes:,}.",
